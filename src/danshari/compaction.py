@@ -1,0 +1,111 @@
+"""What one call of the compactor did: the messages to send, every edit and why, what was held back, the figures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from danshari.core.edits import Edit, Replace, edit_to_dict
+from danshari.core.laws import Refusal
+
+FORMAT = 1
+"""Format number of `Compaction.to_dict`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A proposal that did not pay yet: tokens it would free, and why it would be made."""
+
+    id: str
+    by: str
+    why: str
+    freed: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """The result of `compact`; sizes are tokens, money is dollars at the model's base price."""
+
+    messages: Any = field(repr=False)
+    format: str
+    policy: str
+    model: str = ""
+    before: int = 0
+    """Estimated tokens of the caller's messages."""
+    after: int = 0
+    """Estimated tokens of what should be sent."""
+    edits: tuple[Edit, ...] = field(default=(), repr=False)
+    """Edits committed by this call."""
+    live: int = 0
+    """Edits in force, this call's included."""
+    held: tuple[Held, ...] = field(default=(), repr=False)
+    refused: tuple[Refusal, ...] = field(default=(), repr=False)
+    trigger: str = ""
+    """Why proposals were weighed: every round, gain, cold cache, soft line, forced; empty if nothing was due."""
+    pressure: str = "none"
+    earn: float = 0.0
+    """Dollars the committed (or, if nothing was, the best held) batch earns over the expected rounds."""
+    cost: float = 0.0
+    """Dollars it costs once, to write the changed prefix anew."""
+    hints: dict[str, Any] = field(default_factory=dict)
+    """Request fields to send along (bound thinking); empty if none are needed."""
+    notes: tuple[str, ...] = ()
+    fault: str = ""
+    """What went wrong inside danshari; the messages are then safe to send all the same."""
+
+    @property
+    def ok(self) -> bool:
+        """Say whether nothing went wrong inside danshari."""
+        return not self.fault
+
+    @property
+    def changed(self) -> bool:
+        """Say whether what should be sent differs from what the caller holds."""
+        return self.live > 0
+
+    def __len__(self) -> int:
+        return self.after
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __str__(self) -> str:
+        share = f" (−{100 * (1 - self.after / self.before):.0f} %)" if self.before and self.changed else ""
+        lines = [f"{self.policy} · {self.format} · {self.before:,} → {self.after:,} tokens{share}"]
+        if self.edits:
+            lines.append(f"committed {_summary(self.edits)}; {self.trigger or 'first sight'}{self._money()}")
+        if self.held:
+            freed = sum(h.freed for h in self.held)
+            lines.append(f"held back {len(self.held)} edits ({freed:,.0f} tokens): they do not pay yet")
+        lines += [f"refused {r.law}: {r.why}" for r in self.refused[:3]]
+        lines += [f"note: {note}" for note in self.notes]
+        if self.fault:
+            lines.append(f"fault, failed open: {self.fault}")
+        return "\n".join(lines)
+
+    def _money(self) -> str:
+        if not self.earn and not self.cost:
+            return ""
+        return f"; earns ${self.earn:.4f} for ${self.cost:.4f}"
+
+    def to_dict(self, *, messages: bool = False) -> dict[str, Any]:
+        """Give plain JSON values; the messages only if asked for."""
+        data: dict[str, Any] = {
+            "format_version": FORMAT, "format": self.format, "policy": self.policy, "model": self.model,
+            "before": self.before, "after": self.after, "live": self.live,
+            "edits": [edit_to_dict(e) for e in self.edits],
+            "held": [{"id": h.id, "by": h.by, "why": h.why, "freed": round(h.freed)} for h in self.held],
+            "refused": [{"law": r.law, "why": r.why, "edit": edit_to_dict(r.edit)} for r in self.refused],
+            "trigger": self.trigger, "pressure": self.pressure, "earn": self.earn, "cost": self.cost,
+            "hints": self.hints, "notes": list(self.notes), "fault": self.fault,
+        }  # fmt: skip
+        if messages:
+            data["messages"] = self.messages
+        return data
+
+
+def _summary(edits: Sequence[Edit]) -> str:
+    counts = Counter((e.by, "left out" if isinstance(e, Replace) and not e.text else type(e).__name__) for e in edits)
+    return ", ".join(f"{n} × {by} {kind}" for (by, kind), n in counts.items())

@@ -1,0 +1,278 @@
+"""Changes as data: what was replaced, folded, dropped, restored or inserted, and the view that results."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from danshari.core.model import Conversation, Digest, Item, ItemId, hashed
+
+FORMAT = 1
+"""Format number of stored edits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replace:
+    """One item's text becomes `text`; the empty text leaves a reasoning block out."""
+
+    id: ItemId
+    text: str
+    by: str = ""
+    why: str = ""
+    seen: ItemId = ItemId("")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """All items from `first` to `last` become the hand-over `text`; `keep` items follow it in order."""
+
+    first: ItemId
+    last: ItemId
+    covers: Digest
+    text: str
+    keep: tuple[ItemId, ...] = ()
+    by: str = ""
+    why: str = ""
+    seen: ItemId = ItemId("")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """Whole rounds from `first` to `last` leave the view; user and system items between them stay."""
+
+    first: ItemId
+    last: ItemId
+    by: str = ""
+    why: str = ""
+    seen: ItemId = ItemId("")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restore:
+    """The item is shown as it was, whatever earlier edits said."""
+
+    id: ItemId
+    by: str = ""
+    why: str = ""
+    seen: ItemId = ItemId("")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Insert:
+    """Items that the caller's messages lack follow `after` (recall hops answered on the agent's behalf)."""
+
+    after: ItemId
+    items: tuple[Item, ...]
+    by: str = ""
+    why: str = ""
+    seen: ItemId = ItemId("")
+
+
+Edit = Replace | Fold | Drop | Restore | Insert
+Ledger = tuple[Edit, ...]
+_TYPES: dict[str, type[Any]] = {t.__name__.lower(): t for t in (Replace, Fold, Drop, Restore, Insert)}
+
+
+def edit_to_dict(edit: Edit) -> dict[str, Any]:
+    """Turn an edit into plain JSON values, its type under `edit`."""
+    data = asdict(edit)
+    for item in data.get("items", ()):
+        item.pop("raw", None)
+    return {"edit": type(edit).__name__.lower(), **data}
+
+
+def edit_from_dict(data: Mapping[str, Any]) -> Edit:
+    """Turn `edit_to_dict`'s result back into an edit; raises KeyError or TypeError on anything else."""
+    fields = dict(data)
+    kind = _TYPES[fields.pop("edit")]
+    if "items" in fields:
+        fields["items"] = tuple(Item(**{**item, "at": tuple(item["at"])}) for item in fields["items"])
+    if "keep" in fields:
+        fields["keep"] = tuple(fields["keep"])
+    edit: Edit = kind(**fields)
+    return edit
+
+
+def covering(items: Iterable[Item]) -> Digest:
+    """Hash the digests that a Fold swallows."""
+    return Digest(hashed(*(item.digest for item in items)))
+
+
+@dataclass(slots=True)
+class Effects:
+    """A ledger resolved over one conversation: positions only, newest edit wins."""
+
+    texts: dict[int, Replace] = field(default_factory=dict)
+    gone: dict[int, Edit] = field(default_factory=dict)
+    folds: dict[int, tuple[int, Fold]] = field(default_factory=dict)
+    """Start position → (end position, Fold)."""
+    inserts: dict[int, Insert] = field(default_factory=dict)
+    void: list[Edit] = field(default_factory=list)
+
+    def shown(self, position: int) -> bool:
+        """Say whether the item at `position` is still in the view, changed or not."""
+        return position not in self.gone
+
+    def touched(self, position: int) -> bool:
+        """Say whether any live edit changed the item at `position`."""
+        return position in self.texts or position in self.gone
+
+
+def resolve(ledger: Iterable[Edit], items: Sequence[Item], index: Mapping[ItemId, int]) -> Effects:
+    """Resolve edits over the original items; a missing target, absent `seen` or mismatched cover makes an edit void."""
+    effects = Effects()
+    for edit in ledger:
+        if (edit.seen and edit.seen not in index) or not _apply(effects, edit, items, index):
+            effects.void.append(edit)
+    return effects
+
+
+def _apply(effects: Effects, edit: Edit, items: Sequence[Item], index: Mapping[ItemId, int]) -> bool:
+    if isinstance(edit, Replace | Restore):
+        at = index.get(edit.id)
+        if at is None or (isinstance(edit, Replace) and at in effects.gone):
+            return False
+        if isinstance(edit, Replace):
+            effects.texts[at] = edit
+        else:
+            effects.texts.pop(at, None)
+            effects.gone.pop(at, None)
+        return True
+    if isinstance(edit, Insert):
+        at = index.get(edit.after)
+        if at is None:
+            return False
+        effects.inserts[at] = edit
+        return True
+    first, last = index.get(edit.first), index.get(edit.last)
+    if first is None or last is None or last < first:
+        return False
+    span = range(first, last + 1)
+    if isinstance(edit, Drop):
+        for at in span:
+            if items[at].role in ("assistant", "tool"):
+                effects.gone[at] = edit
+        return True
+    return _fold(effects, edit, span, items, index)
+
+
+def _fold(effects: Effects, edit: Fold, span: range, items: Sequence[Item], index: Mapping[ItemId, int]) -> bool:
+    if covering(items[at] for at in span) != edit.covers:
+        return False
+    for start, (end, _) in list(effects.folds.items()):
+        inside = span[0] <= start and end <= span[-1]
+        if not inside and start <= span[-1] and span[0] <= end:
+            return False
+        if inside:
+            del effects.folds[start]
+    kept = {index[i] for i in edit.keep if i in index}
+    for at in span:
+        if at in kept:
+            effects.gone.pop(at, None)
+        else:
+            effects.gone[at] = edit
+    effects.folds[span[0]] = (span[-1], edit)
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the model will read: the original items and the effects of the ledger on them."""
+
+    items: Sequence[Item]
+    effects: Effects
+
+    def conversation(self) -> Conversation:
+        """List the shown items with their shown text; ids stay those of the originals."""
+        shown: list[Item] = []
+        for at, item in enumerate(self.items):
+            if at in self.effects.folds:
+                _, fold = self.effects.folds[at]
+                shown.append(_handover(item, fold))
+            if at not in self.effects.gone:
+                edit = self.effects.texts.get(at)
+                if edit is None:
+                    shown.append(item)
+                elif edit.text:
+                    shown.append(replace(item, text=edit.text))
+            if at in self.effects.inserts:
+                shown.extend(self.effects.inserts[at].items)
+        return tuple(shown)
+
+    def first_change(self) -> int | None:
+        """Give the position of the earliest edited item, or None for an untouched conversation."""
+        starts = [*self.effects.texts, *self.effects.gone, *self.effects.folds, *(i + 1 for i in self.effects.inserts)]
+        return min(starts, default=None)
+
+
+def _handover(item: Item, fold: Fold) -> Item:
+    digest = Digest(hashed("text", "user", "", fold.text, ""))
+    return Item(
+        id=ItemId(hashed(fold.first, digest)[:24]), digest=digest, role="user", kind="text",
+        text=fold.text, turn=item.turn, at=item.at,
+    )  # fmt: skip
+
+
+def view(conversation: Sequence[Item], ledger: Iterable[Edit]) -> View:
+    """Resolve `ledger` over `conversation`."""
+    index = {item.id: at for at, item in enumerate(conversation)}
+    return View(conversation, resolve(ledger, conversation, index))
+
+
+def dead_reasoning(
+    ledger: Iterable[Edit], effects: Effects, items: Sequence[Item], index: Mapping[ItemId, int]
+) -> list[int]:
+    """Find shown bound reasoning whose prefix is no longer the one it was made under.
+
+    A block in turn T is dead iff some earlier item's shown state changed at or after turn T; for a single
+    edit that is turn(target) < T <= turn(seen), and a Restore counts as a change like any other.
+    """
+    spans = _stale_turns(ledger, effects, items, index)
+    if not spans:
+        return []
+    spans.sort()
+    starts = [start for start, _ in spans]
+    reach: list[int] = []
+    for _, end in spans:
+        reach.append(max(end, reach[-1] if reach else -1))
+    dead = []
+    for at, item in enumerate(items):
+        if item.bound and effects.shown(at) and at not in effects.texts:
+            before = bisect.bisect_left(starts, item.turn)
+            if before and reach[before - 1] >= item.turn:
+                dead.append(at)
+    return dead
+
+
+def _stale_turns(
+    ledger: Iterable[Edit], effects: Effects, items: Sequence[Item], index: Mapping[ItemId, int]
+) -> list[tuple[int, int]]:
+    """List (turn of target, last turn that saw another state than today's) for every item an edit ever touched."""
+    history: dict[int, list[tuple[int, object]]] = {}
+    void = set(map(id, effects.void))
+    for edit in ledger:
+        if id(edit) in void:
+            continue
+        seen = items[index[edit.seen]].turn if edit.seen in index else items[-1].turn
+        state: object = None if isinstance(edit, Restore) else edit
+        for at in _targets(edit, items, index):
+            history.setdefault(at, []).append((seen, state))
+    spans = []
+    for at, changes in history.items():
+        final = changes[-1][1]
+        earlier = [None, *(state for _, state in changes[:-1])]
+        stale = [turn for (turn, _), before in zip(changes, earlier, strict=True) if before != final]
+        if stale:
+            spans.append((items[at].turn, max(stale)))
+    return spans
+
+
+def _targets(edit: Edit, items: Sequence[Item], index: Mapping[ItemId, int]) -> list[int]:
+    if isinstance(edit, Replace | Restore):
+        at = index[edit.id]
+        return [] if items[at].kind == "reasoning" else [at]
+    if isinstance(edit, Insert):
+        return [index[edit.after]]
+    return list(range(index[edit.first], index[edit.last] + 1))

@@ -1,0 +1,198 @@
+"""What is known about a conversation, grown item by item and never recomputed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from danshari.core.lines import identifiers
+from danshari.core.model import Item, ItemId
+from danshari.core.placeholder import is_ours
+from danshari.core.tokens import Count
+from danshari.core.tools import Act, Tools, ToolRow
+
+_FAILURE = re.compile(
+    r"^\s*(?:error\b|failed\b|traceback|<tool_use_error>|fatal:|your proposed edit has introduced"
+    r"|no replacement|could not|invalid )"
+    r"|<returncode>(?!0<)|(?:exit(?:ed)?(?: with)?(?: code| status)[: ]+|Process exited with code |Exit code )(?!0\b)\d+"
+    r"|String to replace not found|old_str.{0,40}did not appear|File has not been read yet",
+    re.IGNORECASE,
+)
+_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
+_OVERHEAD = 4.0
+"""Tokens that roles, names and brackets of one item cost on top of its text (measured on chat templates: 3-7)."""
+_SCANNED = 400
+
+
+class Facts:
+    """Analyses of one conversation; passes read it and never change it."""
+
+    def __init__(self, tools: Tools, count: Count) -> None:
+        self.tools = tools
+        self.count = count
+        self.items: list[Item] = []
+        self.index: dict[ItemId, int] = {}
+        self.tokens: list[float] = []
+        self.total = 0.0
+        self.first_sight = 0
+        """Position of the first item after the last assistant item."""
+        self.call_turns: list[int] = []
+        """Turns that made calls, ascending; the length counts rounds with calls."""
+        self.call_of: dict[int, int] = {}
+        self.result_of: dict[int, int] = {}
+        self.pending: dict[str, int] = {}
+        self.acts: dict[int, Act] = {}
+        self.weighty: list[int] = []
+        """Positions of results and calls of more than 200 characters, ascending."""
+        self.touched: dict[str, int] = {}
+        """Path → position of its last read or change; the order is that of last touch."""
+        self.views: dict[str, list[int]] = {}
+        """Path → positions of results that show it."""
+        self.changed: dict[str, int] = {}
+        """Path → position of the last successful edit or write."""
+        self.overtaken: dict[int, tuple[int, str]] = {}
+        """Position → (position that made it needless, why)."""
+        self.on_disk: set[int] = set()
+        """Calls whose text arguments stand in a file by now."""
+        self.users: list[int] = []
+        self._calls: dict[str, int] = {}
+        self._same: dict[str, int] = {}
+        self._failing: dict[str, int] = {}
+        self._plan: dict[str, int] = {}
+
+    @property
+    def turn(self) -> int:
+        """Newest turn."""
+        return self.items[-1].turn if self.items else 0
+
+    def extend(self, items: Iterable[Item]) -> None:
+        """Take new items in; everything known before stays as it is."""
+        for item in items:
+            at = len(self.items)
+            self.items.append(item)
+            self.index.setdefault(item.id, at)
+            size = self.count(item.text) + item.weight + _OVERHEAD
+            self.tokens.append(size)
+            self.total += size
+            if item.role == "assistant":
+                self.first_sight = at + 1
+            if len(item.text) > 200 and item.kind in ("result", "call"):
+                self.weighty.append(at)
+            if item.kind == "call":
+                self._call(at, item)
+            elif item.kind == "result":
+                self._result(at, item)
+            elif item.kind == "text" and item.role == "user":
+                self.users.append(at)
+
+    def _call(self, at: int, item: Item) -> None:
+        if not self.call_turns or self.call_turns[-1] != item.turn:
+            self.call_turns.append(item.turn)
+        act = self.tools.act(item.name, item.text)
+        if act.kind == "edit" and not act.path and (found := _PATCHED.search(item.text.replace("\\n", "\n"))):
+            act = Act(kind="edit", path=found.group(1).strip(), key=act.key)
+        self.acts[at] = act
+        self._calls[item.call] = at
+        self.pending[item.call] = at
+        if act.kind == "plan":
+            earlier = self._plan.get(item.name)
+            if earlier is not None and len(item.text) > 200:
+                self.overtaken[earlier] = (at, "a newer plan follows")
+            self._plan[item.name] = at
+
+    def _result(self, at: int, item: Item) -> None:
+        self.pending.pop(item.call, None)
+        call = self._calls.get(item.call)
+        if call is None:
+            return
+        self.call_of[at] = call
+        self.result_of[call] = at
+        if is_ours(item.text):
+            return
+        act = self.acts[call]
+        good = self.succeeded(item)
+        earlier = self._same.get(item.digest)
+        if earlier is not None and len(item.text) > 200:
+            self.overtaken[earlier] = (at, "the same result stands later")
+        self._same[item.digest] = at
+        if act.path:
+            self._file(at, call, act, good)
+        elif act.kind == "run":
+            self._run(at, act, good)
+
+    def _file(self, at: int, call: int, act: Act, good: bool) -> None:
+        path = act.path
+        self.touched.pop(path, None)
+        self.touched[path] = at
+        if act.kind == "read" and good:
+            views = self.views.setdefault(path, [])
+            for old in views:
+                if old not in self.overtaken and act.covers(self.acts[self.call_of[old]]):
+                    self.overtaken[old] = (at, "the file was read again later")
+            views.append(at)
+        elif act.kind in ("edit", "write") and good:
+            self.changed[path] = at
+            self.on_disk.add(call)
+            if act.kind == "write":
+                for old in self.views.get(path, ()):
+                    self.overtaken.setdefault(old, (at, "the file was written anew later"))
+
+    def _run(self, at: int, act: Act, good: bool) -> None:
+        key = " ".join(act.command.split())[:200]
+        if good:
+            earlier = self._failing.pop(key, None)
+            if earlier is not None:
+                self.overtaken.setdefault(earlier, (at, "the same command succeeded later"))
+        else:
+            self._failing[key] = at
+
+    def succeeded(self, result: Item) -> bool:
+        """Say whether a result reports success, by its flag or by its first and last characters."""
+        if result.failed:
+            return False
+        text = result.text
+        probe = text if len(text) <= 2 * _SCANNED else text[:_SCANNED] + "\n" + text[-_SCANNED:]
+        return not _FAILURE.search(probe)
+
+    def act_at(self, at: int) -> Act | None:
+        """Give what the call at `at`, or the call that the result at `at` answers, does."""
+        return self.acts.get(self.call_of.get(at, at))
+
+    def row_at(self, at: int) -> ToolRow:
+        """Give the tool row of the call or result at `at`."""
+        return self.tools.row(self.items[at].name)
+
+    def recent_from(self, rounds: int) -> int:
+        """Give the first turn of the newest `rounds` rounds with calls; beyond the newest turn for 0."""
+        if rounds <= 0:
+            return self.turn + 1
+        return self.call_turns[-rounds] if len(self.call_turns) >= rounds else 0
+
+    def stale(self, at: int) -> bool:
+        """Say whether the file shown at `at` was changed since."""
+        act = self.act_at(at)
+        return bool(act and act.path and act.kind == "read" and self.changed.get(act.path, -1) > at)
+
+    def closed(self) -> bool:
+        """Say whether no tool loop is open: the newest item is the user's, and no call waits."""
+        return bool(self.items) and not self.pending and self.items[-1].kind == "text" and self.items[-1].role == "user"
+
+    def wanted(self, at: int, rounds: int = 4) -> set[str]:
+        """Collect identifiers of the task, the newest request and the last actions up to position `at`."""
+        words: set[str] = set()
+        users = [u for u in self.users if u < at]
+        for position in {*users[:1], *users[-1:]}:
+            words |= identifiers(self.items[position].text[:4000])
+        since = self.items[at].turn - rounds
+        for position in range(at - 1, -1, -1):
+            item = self.items[position]
+            if item.turn < since:
+                break
+            if item.role == "assistant" and item.kind in ("call", "text"):
+                words |= identifiers(item.text[:2000])
+        return words
+
+
+def positions(facts: Facts, ids: Sequence[ItemId]) -> list[int]:
+    """Look ids up; unknown ones are left out."""
+    return [facts.index[i] for i in ids if i in facts.index]

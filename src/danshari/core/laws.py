@@ -1,0 +1,123 @@
+"""Named invariants: which edits are legal, and what must hold of every view."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from danshari.core.edits import Drop, Edit, Effects, Fold, Replace
+from danshari.core.facts import Facts
+from danshari.core.model import Item
+from danshari.core.placeholder import is_ours
+from danshari.core.policy import Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """An edit that was not made, and the law it would have broken."""
+
+    edit: Edit
+    law: str
+    why: str
+
+
+def refuse(edit: Edit, facts: Facts, policy: Policy) -> Refusal | None:
+    """Check one proposed edit; None means it is legal."""
+    if isinstance(edit, Replace):
+        broken = _replacement(edit, facts, policy)
+    elif isinstance(edit, Drop | Fold):
+        broken = _span(edit, facts, policy)
+    else:
+        broken = None
+    return Refusal(edit=edit, law=broken[0], why=broken[1]) if broken else None
+
+
+def _replacement(edit: Replace, facts: Facts, policy: Policy) -> tuple[str, str] | None:
+    at = facts.index.get(edit.id)
+    if at is None:
+        return "target", "the item is not in the conversation"
+    item = facts.items[at]
+    if not valid_text(edit.text):
+        return "valid text", "the text holds a lone surrogate"
+    if item.kind == "reasoning":
+        if edit.text:
+            return "reasoning", "a reasoning block stays whole or leaves"
+        return ("newest round", "it belongs to the newest turn") if item.turn >= facts.turn else None
+    if item.kind not in ("call", "result"):
+        return "user words", "only calls and results may be replaced"
+    if item.turn >= facts.turn and at < facts.first_sight:
+        return "newest round", "it belongs to the newest turn"
+    if protected(item, policy):
+        return "protection", f"{item.name or 'this item'} is protected or pinned"
+    if is_ours(item.text):
+        return "idempotence", "the item is a placeholder already"
+    if item.call in facts.pending:
+        return "open call", "the call is still running"
+    if len(edit.text) > (1 - policy.margin) * len(item.text):
+        return "never longer", "the edit frees too little"
+    if item.kind == "call" and not is_object(edit.text):
+        return "arguments", "call arguments must be a JSON object"
+    return None
+
+
+def _span(edit: Drop | Fold, facts: Facts, policy: Policy) -> tuple[str, str] | None:
+    first, last = facts.index.get(edit.first), facts.index.get(edit.last)
+    if first is None or last is None or last < first:
+        return "target", "the span is not in the conversation"
+    items = facts.items
+    if items[last].turn >= facts.turn:
+        return "newest round", "the span reaches into the newest turn"
+    if not whole_rounds(items, first, last):
+        return "whole rounds", "the span cuts a round"
+    kept = set(edit.keep) if isinstance(edit, Fold) else set()
+    for item in items[first : last + 1]:
+        if item.id not in kept and protected(item, policy):
+            return "protection", f"{item.name or 'an item'} in the span is protected or pinned"
+    return None
+
+
+def whole_rounds(items: Sequence[Item], first: int, last: int) -> bool:
+    """Say whether no round has pieces both inside and outside of the span."""
+    before = items[first - 1] if first else None
+    after = items[last + 1] if last + 1 < len(items) else None
+    if before is not None and before.role in ("assistant", "tool") and before.turn == items[first].turn:
+        return items[first].role not in ("assistant", "tool")
+    return after is None or after.role not in ("assistant", "tool") or after.turn != items[last].turn
+
+
+def protected(item: Item, policy: Policy) -> bool:
+    """Say whether policy protects this item, by tool name or by pinned text."""
+    if item.kind in ("call", "result") and policy.protects(item.name):
+        return True
+    return any(pin in item.text for pin in policy.pinned)
+
+
+def valid_text(text: str) -> bool:
+    """Say whether `text` can be encoded as UTF-8."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_object(text: str) -> bool:
+    """Say whether `text` is a JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+def paired(items: Sequence[Item], effects: Effects) -> list[str]:
+    """List calls and results whose partner left the view while they stayed."""
+    shown: dict[str, set[str]] = {"call": set(), "result": set()}
+    there: dict[str, set[str]] = {"call": set(), "result": set()}
+    for at, item in enumerate(items):
+        if item.kind in shown and item.call:
+            there[item.kind].add(item.call)
+            if effects.shown(at):
+                shown[item.kind].add(item.call)
+    broken = [f"call {c} lost its result" for c in shown["call"] & there["result"] - shown["result"]]
+    return broken + [f"result {c} lost its call" for c in shown["result"] & there["call"] - shown["call"]]

@@ -1,0 +1,119 @@
+"""Which lines of a long text are telling, by plain rules: errors, totals, ends, definitions, shared identifiers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+_ERROR = re.compile(
+    r"\b(?:errors?|fail(?:ed|ure|s|ing)?|exception|traceback|panic|fatal|abort(?:ed)?|assert(?:ion)?|denied|refused"
+    r"|undefined|unresolved|mismatch|cannot|can't|could not|not found|no such|timed? ?out|killed|segfault|conflict)\b"
+    r"|[A-Z][A-Za-z]+(?:Error|Exception|Warning)\b|^E   |✗|✘|❌|--- FAIL|FAILED|错误|失败|异常|警告",
+    re.IGNORECASE,
+)
+_TOTAL = re.compile(
+    r"\b\d+ (?:passed|failed|tests?|files?|errors?|warnings?|matches|insertions|deletions|examples|skipped)\b"
+    r"|\b(?:total|summary|exit (?:code|status)|returncode|Tests run|BUILD|coverage)\b|^(?:ok|FAIL|PASS)\b|^=+ .* =+$|共 ?\d+",
+    re.IGNORECASE,
+)
+_DEFINITION = re.compile(
+    r"^\s*(?:\d+[:\-|→\t]\s*)?(?:export |public |private |static |async |pub |protected )*"
+    r"(?:def|class|func|fn|function|interface|struct|type|enum|trait|impl|module|package|CREATE TABLE)\s+\w"
+)
+_FILE = re.compile(r"^([\w./@+-]+\.\w{1,8}|[\w.@+-]+/[\w./@+-]+)(?::\d+|$|\s)")
+_DIGITS = re.compile(r"\d+")
+WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{3,}")
+LONGEST_LINE = 600
+"""Characters; a longer line is never kept whole, so it is never kept."""
+_MOST_LINES = 20_000
+"""Beyond this only the two ends are read line by line."""
+
+
+def identifiers(text: str) -> set[str]:
+    """Find the words of at least six characters, or with a capital inside, a digit or an underscore, in `text`."""
+    return {
+        word
+        for word in WORD.findall(text)
+        if len(word) >= 6 or "_" in word or any(c.isupper() for c in word[1:]) or any(c.isdigit() for c in word)
+    }
+
+
+def telling(lines: Sequence[str], budget: int, wanted: Collection[str], *, head: int = 6, tail: int = 10) -> list[int]:
+    """Choose line numbers (0-based, ascending) whose lines fit into `budget` characters, the most telling first."""
+    order = _candidates(len(lines))
+    scored: list[tuple[float, int]] = []
+    shapes: dict[str, int] = {}
+    files: set[str] = set()
+    last = len(lines)
+    for number in order:
+        line = lines[number]
+        if not line.strip() or len(line) > LONGEST_LINE:
+            continue
+        score = _score(line, wanted)
+        if number < head:
+            score += 3.0 - number * 0.2
+        elif number >= last - tail:
+            score += 3.0 - (last - number) * 0.1
+        name = _FILE.match(line)
+        if name and name.group(1) not in files:
+            files.add(name.group(1))
+            score += 1.0
+        shape = _DIGITS.sub("0", line.strip())[:80]
+        seen = shapes.get(shape, 0)
+        shapes[shape] = seen + 1
+        scored.append((score / (1 + 0.7 * seen), number))
+    scored.sort(key=lambda pair: (-pair[0], pair[1]))
+    return _fill(lines, scored, budget)
+
+
+def _candidates(count: int) -> Sequence[int]:
+    if count <= _MOST_LINES:
+        return range(count)
+    half = _MOST_LINES // 2
+    return [*range(half), *range(count - half, count)]
+
+
+def _score(line: str, wanted: Collection[str]) -> float:
+    score = 0.0
+    if _ERROR.search(line):
+        score += 2.5
+    if _TOTAL.search(line):
+        score += 2.0
+    if _DEFINITION.match(line):
+        score += 1.0
+    if wanted:
+        shared = len({word for word in WORD.findall(line) if word in wanted})
+        score += 1.2 * min(shared, 3)
+    return score
+
+
+def _fill(lines: Sequence[str], scored: Sequence[tuple[float, int]], budget: int) -> list[int]:
+    kept: list[int] = []
+    left = budget
+    for _, number in scored:
+        cost = len(lines[number]) + 6
+        if cost <= left:
+            kept.append(number)
+            left -= cost
+        elif left < 40:
+            break
+    kept.sort()
+    return kept
+
+
+def ends(text: str, budget: int) -> tuple[str, str]:
+    """Give the first 60 % and the last 40 % of `budget` characters, cut at plain ASCII so that no grapheme splits."""
+    first = _safe(text, budget * 3 // 5, -1)
+    last = _safe(text, max(len(text) - budget * 2 // 5, first), 1)
+    return text[:first], text[last:]
+
+
+def _safe(text: str, at: int, step: int) -> int:
+    """Move a cut to a border between two printable ASCII characters, at most 200 away, else to that distance's end."""
+    for _ in range(200):
+        if at <= 0 or at >= len(text):
+            break
+        if " " <= text[at - 1] <= "~" and " " <= text[at] <= "~" and text[at - 1] != "\\":
+            break
+        at += step
+    return max(0, min(at, len(text)))

@@ -1,0 +1,152 @@
+"""A conversation as a flat list of immutable items, each with a content digest and a stable id.
+
+Ids chain through tool calls only (the *spine*), so the same piece keeps its id across restarts, key reorders,
+moved cache marks, stripped thinking and edits of other pieces.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Literal, NewType
+
+ItemId = NewType("ItemId", str)
+Digest = NewType("Digest", str)
+Role = Literal["system", "user", "assistant", "tool"]
+Kind = Literal["text", "reasoning", "call", "result", "media", "opaque"]
+Address = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One weighable piece of a conversation."""
+
+    id: ItemId
+    digest: Digest
+    role: Role
+    kind: Kind
+    text: str
+    name: str = ""
+    """Tool name of a call, and of a result once its call is known."""
+    call: str = ""
+    """The provider's id that pairs a call with its result."""
+    failed: bool = False
+    turn: int = 0
+    """How many assistant messages the conversation holds up to and including this item's own."""
+    bound: bool = False
+    """A reasoning block that the provider ties to everything before it."""
+    at: Address = ()
+    """(message index, ordinal within the message); only formats read it."""
+    weight: int = 0
+    """Tokens of what `text` does not show (images, files, encrypted reasoning)."""
+    raw: Any = field(default=None, compare=False, repr=False)
+    """The caller's own block for media and opaque items; never changed."""
+
+
+Conversation = tuple[Item, ...]
+
+_RANDOM_ID = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_|.-]{18,}\Z")
+
+
+def hashed(*parts: str) -> str:
+    """Hash strings to 32 hex digits; lone surrogates are allowed, part borders count."""
+    state = blake2b(digest_size=16)
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        state.update(b"%d:" % len(data))
+        state.update(data)
+    return state.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items() if k != "cache_control"}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value
+
+
+def canonical(value: Any) -> str:
+    """Serialise a JSON value with sorted keys, integral floats as integers and without `cache_control`."""
+    return json.dumps(_plain(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def canonical_arguments(arguments: Any) -> str:
+    """Serialise call arguments canonically; a string that is not JSON is returned as it stands."""
+    if isinstance(arguments, str):
+        try:
+            return canonical(json.loads(arguments))
+        except (ValueError, RecursionError):
+            return arguments
+    return canonical(arguments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """What a format found in one message, before ids are given."""
+
+    kind: Kind
+    role: Role
+    text: str
+    name: str = ""
+    call: str = ""
+    failed: bool = False
+    bound: bool = False
+    weight: int = 0
+    body: str | None = None
+    """What the digest covers when it is not `text` (canonical arguments, media bytes)."""
+    raw: Any = None
+
+
+class Chain:
+    """Gives pieces their ids in reading order; appending to it reads only the new tail."""
+
+    __slots__ = ("_first_user", "_names", "_seen", "_spine", "_tail", "items", "turn")
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.turn = 0
+        self._spine = "danshari:1"
+        self._first_user: str | None = None
+        self._seen: dict[str, int] = {}
+        self._names: dict[str, str] = {}
+        self._tail: tuple[str, int] | None = None
+
+    def begin_turn(self) -> None:
+        """Count one more assistant message."""
+        self.turn += 1
+
+    def extend(self, message: int, pieces: Iterable[Piece]) -> None:
+        """Append the pieces of message number `message`."""
+        for ordinal, piece in enumerate(pieces):
+            self.items.append(self._item(piece, (message, ordinal)))
+
+    def _item(self, piece: Piece, at: Address) -> Item:
+        call = piece.call
+        name = piece.name or (self._names.get(call, "") if call else "")
+        body = piece.text if piece.body is None else piece.body
+        digest = hashed(piece.kind, piece.role, name, body, "!" if piece.failed else "")
+        if piece.kind == "call":
+            self._advance(name, call)
+        elif self._first_user is None and piece.role == "user" and piece.kind == "text":
+            self._first_user = piece.text
+        key = call + digest
+        count = self._seen.get(key, 0)
+        self._seen[key] = count + 1
+        return Item(
+            id=ItemId(hashed(self._spine, key, str(count))[:24]), digest=Digest(digest), role=piece.role,
+            kind=piece.kind, text=piece.text, name=name, call=call, failed=piece.failed, turn=self.turn,
+            bound=piece.bound, at=at, weight=piece.weight, raw=piece.raw,
+        )  # fmt: skip
+
+    def _advance(self, name: str, call: str) -> None:
+        """Chain one more call: ids that the client made up are joined with the task, so two tasks do not collide."""
+        root = "" if _RANDOM_ID.match(call) else (self._first_user or "")
+        self._spine = hashed(self._spine, name, call, root)
+        self._seen = {}
+        self._names[call] = name

@@ -1,0 +1,67 @@
+"""The texts danshari puts in place of originals, and how to recognise them again.
+
+A placeholder is a JSON object with the seed's four fields (compacted, tool, originalLength, message); where it pays,
+`recall` (the first 12 digits of the original's digest) and `gist` follow. A squeezed text starts with one head line
+in square brackets and goes on with verbatim lines under their original numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from danshari.core.model import Item
+
+FORMAT = 1
+"""Format number of placeholders and head lines."""
+_JSON_START = '{"compacted":true,'
+_HEAD_START = "[danshari kept "
+_MESSAGE = "content compressed"
+
+
+def recall_id(item: Item) -> str:
+    """Give the short id under which the archive finds the original."""
+    return item.digest[:12]
+
+
+def placeholder(item: Item, *, gist: str = "", recall: bool = True) -> str:
+    """Write the JSON that stands for a result or for call arguments."""
+    fields: dict[str, object] = {
+        "compacted": True,
+        "tool": item.name,
+        "originalLength": len(item.text),
+        "message": _MESSAGE,
+    }
+    if recall:
+        fields["recall"] = recall_id(item)
+    if gist:
+        fields["gist"] = gist
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+
+
+def squeezed(item: Item, numbers: Sequence[int], lines: Sequence[str], *, note: str = "", total: int) -> str:
+    """Write kept lines under a head line; `numbers` are 0-based, shown 1-based."""
+    what = f" of {item.name} output" if item.name else ""
+    head = f"{_HEAD_START}{len(lines)} of {total} lines{what}, numbered as in the original"
+    head += f" ({len(item.text)} characters, archived as {recall_id(item)}){'; ' + note if note else ''}]"
+    return "\n".join([head, *(f"{n + 1}| {line}" for n, line in zip(numbers, lines, strict=True))])
+
+
+def clipped(item: Item, head: str, tail: str) -> str:
+    """Write the two ends of a text that has no lines to choose from."""
+    kept = len(head) + len(tail)
+    first = f"{_HEAD_START}{kept} of {len(item.text)} characters, archived as {recall_id(item)}; the beginning:]"
+    middle = f"[danshari left out {len(item.text) - kept} characters here; the end:]"
+    return "\n".join([first, head, middle, tail])
+
+
+def is_ours(text: str) -> bool:
+    """Say whether `text` is a placeholder or a squeezed text, so that a second pass leaves it alone."""
+    if text.startswith(_HEAD_START):
+        return True
+    if not text.startswith(_JSON_START):
+        return False
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False

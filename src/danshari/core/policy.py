@@ -1,0 +1,91 @@
+"""Every knob in one immutable value. Presets are files under `data/policies`; field texts here feed docs and CLI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from fnmatch import fnmatchcase
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from danshari.errors import PolicyError
+
+Commit = Literal["always", "gain", "cold", "trigger"]
+Arguments = Literal["all", "written", "none"]
+Thinking = Literal["strip", "hint", "keep"]
+Estimate = Literal["literal", "family"]
+
+
+def _knob(default: Any, text: str) -> Any:
+    return field(default=default, metadata={"text": text})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How one session's context is kept: what may change, when a change is committed, what is never touched."""
+
+    name: str = _knob("balanced", "the preset's name, or your own")
+    passes: tuple[str, ...] = _knob(("admit", "superseded", "elide", "evict"), "passes in use, gentlest first")
+    commit: Commit = _knob("gain", "always: every round; gain: when it pays; cold: after the cache expired; trigger: over the soft line only")
+    keep_rounds: int = _knob(3, "newest rounds with tool calls that stay whole")
+    keep_files: int = _knob(6, "files most recently touched whose views stay whole")
+    max_length: int = _knob(600, "characters; shorter results and arguments are left alone")
+    squeeze_share: float = _knob(0.15, "share of an old result's characters kept as telling lines; 0 leaves a placeholder")
+    squeeze_over: int = _knob(1500, "characters; old results below become placeholders, longer ones keep telling lines")
+    arguments: Arguments = _knob("written", "old call arguments that may go: all, only text that is on disk by now, none")
+    admit_over: int = _knob(3000, "characters; command output, listings and search hits above are squeezed at first sight; 0: never")
+    admit_keep: int = _knob(1800, "characters of telling lines that first sight keeps")
+    protected: tuple[str, ...] = _knob(("Skill",), "tools (globs, any case) whose calls and results no pass touches")
+    pinned: tuple[str, ...] = _knob((), "texts; an item that contains one is never touched")
+    placeholder: Literal["seed", "full"] = _knob("full", "seed: the four fields; full: recall id and gist too")
+    margin: float = _knob(0.2, "an edit that frees less than this share of an item is not made")
+    factor: float = _knob(2.0, "a batch must earn this many times its cost")
+    cooldown: int = _knob(8, "rounds between two commits, pressure aside")
+    horizon: int = _knob(8, "least number of rounds that are expected to follow; the rounds already seen count if more")
+    fault: float = _knob(0.01, "chance that one edited item is needed again; a fault costs one extra round")
+    least: int = _knob(1500, "tokens a batch must free")
+    token_trigger: int = _knob(0, "tokens; soft line as an absolute number; 0: use `evaluate`")
+    evaluate: float = _knob(0.7, "soft line, as a share of the active budget")
+    active: float = _knob(0.625, "active budget, as a share of the window (80K of 128K in the seed)")
+    reserve: float = _knob(0.125, "kept free for the answer, as a share of the window, at most the model's output limit")
+    release: float = _knob(0.25, "share of the active budget that a forced commit frees beyond the line it crossed")
+    thinking: Thinking = _knob("strip", "bound thinking after an edit: strip: leave dead blocks out, edit only closed loops; hint: ask the provider to drop them; keep: no edit that would break one")
+    estimate: Estimate = _knob("family", "token estimate: literal: the seed's formula; family: fitted per tokenizer family")
+    waives: tuple[str, ...] = _knob((), "promises this policy does not make")
+
+    def protects(self, name: str) -> bool:
+        """Say whether a tool of this name is protected."""
+        low = name.lower()
+        return any(fnmatchcase(low, pattern.lower()) for pattern in self.protected)
+
+
+def policy_fields() -> dict[str, str]:
+    """Give every knob's name and what it does, in order."""
+    return {f.name: str(f.metadata["text"]) for f in fields(Policy)}
+
+
+def make_policy(values: Mapping[str, Any], *, base: Policy | None = None, where: str = "policy") -> Policy:
+    """Build a policy from plain values; raises PolicyError naming the field, the value and what is allowed."""
+    hints = get_type_hints(Policy)
+    known = policy_fields()
+    clean: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in known:
+            raise PolicyError(f"{where}: unknown field {name!r}; known: {', '.join(known)}")
+        clean[name] = _checked(name, value, hints[name], where)
+    return replace(base or Policy(), **clean)
+
+
+def _checked(name: str, value: Any, hint: Any, where: str) -> Any:
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise PolicyError(f"{where}: {name} = {value!r}; must be one of {', '.join(get_args(hint))}")
+        return value
+    if get_origin(hint) is tuple:
+        if isinstance(value, str) or not all(isinstance(v, str) for v in value):
+            raise PolicyError(f"{where}: {name} = {value!r}; must be a list of strings")
+        return tuple(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float) if hint is float else hint):
+        raise PolicyError(f"{where}: {name} = {value!r}; must be {hint.__name__}")
+    if isinstance(value, (int, float)) and value < 0:
+        raise PolicyError(f"{where}: {name} = {value!r}; must not be negative")
+    return value

@@ -1,0 +1,89 @@
+"""What one running conversation has committed and learned; a value with pure transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from danshari.core.edits import Edit, Ledger, edit_from_dict, edit_to_dict
+
+FORMAT = 1
+"""Format number of a saved session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """The estimate anchored on what a provider reported: reported + ratio × (estimate − estimate then)."""
+
+    reported: float = 0.0
+    estimated: float = 0.0
+    ratio: float = 1.0
+
+    def tokens(self, estimate: float) -> float:
+        """Correct an estimate of a whole view, in tokens."""
+        if not self.reported:
+            return estimate
+        return max(self.reported + self.ratio * (estimate - self.estimated), 0.0)
+
+    def observe(self, reported: float, estimated: float) -> Calibration:
+        """Anchor on a new report; the ratio follows growth between reports, clamped to 0.5 … 2.5."""
+        ratio = self.ratio
+        grown = estimated - self.estimated
+        if self.reported and abs(grown) > 400:
+            fresh = min(max((reported - self.reported) / grown, 0.5), 2.5)
+            ratio = 0.5 * ratio + 0.5 * fresh
+        return Calibration(reported=reported, estimated=estimated, ratio=ratio)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """Ledger, calibration and the marks that decide what was sent and when."""
+
+    ledger: Ledger = ()
+    calibration: Calibration = field(default_factory=Calibration)
+    served: str = ""
+    """Id of the first item ever served; what came before joined mid-session."""
+    sent: int = 0
+    """Items that stood in the last request."""
+    last_call: float | None = None
+    """Clock reading of the last request, seconds."""
+    commit_turn: int = -1
+    commits: int = 0
+    policy: str = ""
+    undone: tuple[int, ...] = ()
+    """Ledger lengths before each commit, newest last; `undo` takes the last."""
+
+    def commit(self, edits: tuple[Edit, ...], turn: int) -> Session:
+        """Append a batch to the ledger."""
+        return replace(
+            self, ledger=self.ledger + edits, commit_turn=turn, commits=self.commits + 1,
+            undone=(*self.undone, len(self.ledger)),
+        )  # fmt: skip
+
+    def append(self, edits: tuple[Edit, ...]) -> Session:
+        """Append edits that are no batch of their own (admission, undo)."""
+        return replace(self, ledger=self.ledger + edits) if edits else self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON values with a format number."""
+        c = self.calibration
+        return {
+            "format": FORMAT, "ledger": [edit_to_dict(e) for e in self.ledger],
+            "calibration": [c.reported, c.estimated, c.ratio], "served": self.served, "sent": self.sent,
+            "last_call": self.last_call, "commit_turn": self.commit_turn, "commits": self.commits,
+            "policy": self.policy, "undone": list(self.undone),
+        }  # fmt: skip
+
+
+def session_from_dict(data: Mapping[str, Any]) -> Session:
+    """Read `Session.to_dict` back; raises KeyError, TypeError or ValueError on anything else."""
+    reported, estimated, ratio = map(float, data["calibration"])
+    last = data["last_call"]
+    return Session(
+        ledger=tuple(edit_from_dict(e) for e in data["ledger"]),
+        calibration=Calibration(reported=reported, estimated=estimated, ratio=ratio),
+        served=str(data["served"]), sent=int(data["sent"]), last_call=None if last is None else float(last),
+        commit_turn=int(data["commit_turn"]), commits=int(data["commits"]), policy=str(data["policy"]),
+        undone=tuple(int(n) for n in data["undone"]),
+    )  # fmt: skip

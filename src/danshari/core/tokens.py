@@ -1,0 +1,89 @@
+"""Token estimates without a tokenizer.
+
+Two formulas stand here: the seed's (four characters a token, 1.5 for CJK), kept for the `literal` policy,
+and a linear estimate over 24 byte-class counts with one coefficient row per tokenizer family.
+Coefficients are data (`data/tokens.json`), fitted by `scripts/fit_tokens.py`, and handed in as an `Estimator`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+FEATURES = (
+    "a", "A", "0", "s", "n", "p", "L", "h",
+    "sa", "sA", "pa", "pA", "aA", "ss", "pp", "ns", "nn", "0a", "a0", "p0", "s0", "AA", "sp", "np",
+)  # fmt: skip
+"""The counted byte classes and class pairs, in the order of a coefficient row."""
+
+
+def _classes() -> bytes:
+    table = bytearray(b"p" * 256)
+    for byte in range(256):
+        char = chr(byte)
+        if byte >= 0xC0:
+            table[byte] = ord("L")
+        elif byte >= 0x80:
+            table[byte] = ord("h")
+        elif "a" <= char <= "z":
+            table[byte] = ord("a")
+        elif "A" <= char <= "Z":
+            table[byte] = ord("A")
+        elif "0" <= char <= "9":
+            table[byte] = ord("0")
+        elif char in " \t":
+            table[byte] = ord("s")
+        elif char == "\n":
+            table[byte] = ord("n")
+    return bytes(table)
+
+
+_TABLE = _classes()
+_NEEDLES = tuple(name.encode() for name in FEATURES)
+_CJK = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+
+
+def count_features(data: bytes) -> tuple[int, ...]:
+    """Count the 24 byte classes and (non-overlapping) class pairs of UTF-8 `data`."""
+    count = data.translate(_TABLE).count
+    return tuple([count(needle) for needle in _NEEDLES])
+
+
+def literal_tokens(text: str) -> float:
+    """The seed's estimate: characters / 4, CJK characters / 1.5 (`seeds/micro_compact`)."""
+    if text.isascii():
+        return len(text) / 4
+    wide = len(_CJK.findall(text))
+    return wide / 1.5 + (len(text) - wide) / 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimator:
+    """One tokenizer family's coefficients; `row` follows `FEATURES`, empty for the seed's formula."""
+
+    family: str
+    row: tuple[float, ...] = ()
+
+    def __call__(self, text: str) -> float:
+        """Estimate the tokens of `text`; never negative, 0 for the empty string."""
+        if not self.row:
+            return literal_tokens(text)
+        count = text.encode("utf-8", "surrogatepass").translate(_TABLE).count
+        total = 0.0
+        for needle, weight in self._terms():
+            total += weight * count(needle)
+        return total
+
+    def _terms(self) -> tuple[tuple[bytes, float], ...]:
+        terms = _TERMS.get(self.row)
+        if terms is None:
+            terms = tuple((n, w) for n, w in zip(_NEEDLES, self.row, strict=True) if w)
+            _TERMS[self.row] = terms
+        return terms
+
+
+_TERMS: dict[tuple[float, ...], tuple[tuple[bytes, float], ...]] = {}
+LITERAL = Estimator(family="literal")
+Count = Callable[[str], float]
+"""Anything that turns text into a number of tokens."""

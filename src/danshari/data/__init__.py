@@ -1,0 +1,160 @@
+"""The one place that reads the tables beside it; everything is handed on as values. Users may override each file."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from datetime import date
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from danshari.core.policy import Policy, make_policy
+from danshari.core.prices import Model, Prices
+from danshari.core.tokens import FEATURES, LITERAL, Estimator
+from danshari.core.tools import TOOL_KINDS, ToolRow, Tools
+from danshari.errors import ArgumentError, PolicyError
+
+HOME_VARIABLE = "DANSHARI_HOME"
+"""Environment variable naming the folder whose tools.toml, models.toml and policies/*.toml come before ours."""
+_STALE_DAYS = 365
+
+
+def home() -> Path:
+    """Give the user's folder: `$DANSHARI_HOME`, else `danshari` under the platform's configuration folder."""
+    if named := os.environ.get(HOME_VARIABLE):
+        return Path(named)
+    base = os.environ.get("APPDATA") if os.name == "nt" else os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "danshari"
+
+
+def _ours(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _table(name: str) -> list[tuple[str, dict[str, Any]]]:
+    """Load the user's version of a table, if any, and then ours."""
+    texts = [(f"danshari/data/{name}", _ours(name))]
+    user = home() / name
+    if user.is_file():
+        texts.insert(0, (str(user), user.read_text(encoding="utf-8")))
+    found = []
+    for where, text in texts:
+        try:
+            found.append((where, tomllib.loads(text)))
+        except tomllib.TOMLDecodeError as error:
+            raise ArgumentError(f"{where} is no valid TOML: {error}") from None
+    return found
+
+
+@cache
+def tools() -> Tools:
+    """Load the table of tool kinds."""
+    rows = []
+    for where, table in _table("tools.toml"):
+        for row in table.get("tool", ()):
+            if row.get("kind") not in TOOL_KINDS or not row.get("match"):
+                raise ArgumentError(f"{where}: a row needs `match` and a `kind` of {', '.join(TOOL_KINDS)}; got {row}")
+            lists = {k: tuple(v) for k, v in row.items() if k in ("match", "path", "body", "old", "command")}
+            rows.append(ToolRow(kind=row["kind"], commands=row.get("commands", {}), **lists))
+    return Tools(rows)
+
+
+@cache
+def _models() -> tuple[Mapping[str, Any], ...]:
+    return tuple(row for _, table in _table("models.toml") for row in table.get("model", ()))
+
+
+def model(name: str | None) -> Model:
+    """Look a model up by name; an unknown or missing name gives the conservative defaults with `known=False`."""
+    short = (name or "").lower().rsplit("/", 1)[-1]
+    row = next((r for r in _models() if any(fnmatchcase(short, m.lower()) for m in r["match"])), None)
+    if row is None:
+        return Model(name=name or "")
+    base = float(row.get("input_price", 1.0)) or 1.0
+    prices = Prices(
+        read=float(row["read"]), write=float(row["write"]), output=float(row.get("output_price", 5 * base)) / base,
+        ttl=float(row["ttl"]), minimum=int(row["minimum"]), base=base,
+    )  # fmt: skip
+    return Model(
+        name=name or "", window=int(row["window"]), output=int(row["output"]), family=str(row["family"]),
+        binding=bool(row["binding"]), known="*" not in row["match"], prices=prices,
+        source=str(row.get("source", "")), checked=str(row.get("checked", "")),
+    )  # fmt: skip
+
+
+def stale(row: Model, today: date) -> bool:
+    """Say whether a model's figures were checked more than a year before `today`."""
+    try:
+        return (today - date.fromisoformat(row.checked)).days > _STALE_DAYS
+    except ValueError:
+        return False
+
+
+@cache
+def estimator(family: str) -> Estimator:
+    """Give the token estimator of a tokenizer family; `literal` is the seed's formula, unknown ones the densest."""
+    if family == "literal":
+        return LITERAL
+    table = json.loads(_ours("tokens.json"))
+    if table.get("features") != list(FEATURES):
+        raise ArgumentError("danshari/data/tokens.json was fitted for other features; run scripts/fit_tokens.py fit")
+    rows = table["families"]
+    row = rows.get(family) or rows["claude-new"]
+    return Estimator(family=family, row=tuple(map(float, row["row"])))
+
+
+def families() -> tuple[str, ...]:
+    """List the tokenizer families with fitted coefficients."""
+    return tuple(json.loads(_ours("tokens.json"))["families"])
+
+
+def policy_names() -> tuple[str, ...]:
+    """List the presets, ours and the user's."""
+    folder = resources.files(__package__).joinpath("policies")
+    names = {p.name[:-5] for p in folder.iterdir() if p.name.endswith(".toml")}
+    names |= {p.stem for p in (home() / "policies").glob("*.toml")}
+    return tuple(sorted(names))
+
+
+def policy_text(name: str) -> str:
+    """Give the TOML text of a preset, with its comments."""
+    user = home() / "policies" / f"{name}.toml"
+    if user.is_file():
+        return user.read_text(encoding="utf-8")
+    if name not in policy_names():
+        raise PolicyError(f"unknown policy {name!r}; known: {', '.join(policy_names())}, or a path to a .toml file")
+    return _ours(f"policies/{name}.toml")
+
+
+def load_policy(policy: str | Path | Policy) -> Policy:
+    """Load a policy by preset name or path; a `Policy` is returned as it is."""
+    if isinstance(policy, Policy):
+        return policy
+    if not isinstance(policy, str | Path):
+        raise PolicyError(f"policy must be a name, a path or a Policy, not {type(policy).__name__}")
+    path = Path(policy)
+    if path.suffix == ".toml":
+        if not path.is_file():
+            raise PolicyError(f"no policy file at {path}")
+        return _parsed(path.read_text(encoding="utf-8"), str(path), path.stem)
+    return _preset(str(policy))
+
+
+@cache
+def _preset(name: str) -> Policy:
+    return _parsed(policy_text(name), f"policy {name}", name)
+
+
+def _parsed(text: str, where: str, name: str) -> Policy:
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PolicyError(f"{where} is no valid TOML: {error}") from None
+    parent = values.pop("extends", None)
+    base = _preset(parent) if isinstance(parent, str) else None
+    return make_policy({"name": name, **values}, base=base, where=where)

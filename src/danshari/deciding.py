@@ -1,0 +1,149 @@
+"""From facts to edits: admission, weighing, force, and the care that bound thinking needs. Pure but for the track."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from danshari.core.edits import Drop, Edit, Effects, Replace, dead_reasoning, resolve
+from danshari.core.facts import Facts
+from danshari.core.laws import Refusal, refuse
+from danshari.core.plan import Plan, Proposal, Situation, due, forced, plan
+from danshari.core.policy import Policy
+from danshari.core.prices import Model
+from danshari.passes import PASSES
+from danshari.passes.admit import admit
+from danshari.track import Track
+
+
+@dataclass(slots=True)
+class Decision:
+    """Edits to commit, with the plan they came from."""
+
+    edits: list[Edit] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
+    plan: Plan = field(default_factory=Plan)
+    notes: list[str] = field(default_factory=list)
+
+
+def admitted(track: Track, policy: Policy, since: int) -> list[Edit]:
+    """Decide the admission edits for items from position `since` on."""
+    if "admit" not in policy.passes:
+        return []
+    facts = track.facts
+    newest = facts.items[-1].id
+    edits = (replace(e, seen=newest) for e in admit(facts, policy, since) if e.id not in _done(track, since))
+    cleaned = replace(policy, margin=0.0)
+    return [e for e in edits if refuse(e, facts, cleaned) is None]
+
+
+def _done(track: Track, since: int) -> set[str]:
+    return {track.facts.items[at].id for at in track.effects.texts if at >= since}
+
+
+def proposals(facts: Facts, effects: Effects, policy: Policy, *, force: bool) -> list[Proposal]:
+    """Collect what the policy's passes propose; the gentler pass wins where two propose for one item."""
+    found: dict[int, Proposal] = {}
+    for name in policy.passes:
+        if name in PASSES and (name != "evict" or force):
+            for proposal in PASSES[name](facts, effects, policy, force):
+                found.setdefault(proposal.at, proposal)
+    return list(found.values())
+
+
+def decide(
+    track: Track, policy: Policy, model: Model, situation: Situation, why: str, ledger: Sequence[Edit]
+) -> Decision:
+    """Weigh the proposals of this moment and write the edits of the chosen batch."""
+    if not why:
+        return Decision()
+    facts = track.facts
+    if why == "forced":
+        return _forced(track, policy, situation, ledger)
+    if binds(facts, model, policy) and not facts.closed() and policy.thinking != "hint":
+        return Decision(notes=["edits wait for the end of the tool loop: its thinking is bound to what precedes it"])
+    if policy.thinking == "keep" and model.binding and any(i.bound for i in facts.items):
+        return Decision()
+    chosen = plan(proposals(facts, track.effects, policy, force=False), situation, policy, why)
+    decision = Decision(plan=chosen)
+    _write(chosen.batch, track, policy, decision)
+    return decision
+
+
+def _forced(track: Track, policy: Policy, situation: Situation, ledger: Sequence[Edit]) -> Decision:
+    """Go through the stages, gentlest first, each seeing what the one before it did."""
+    decision = Decision(plan=Plan(why="forced"))
+    mild = replace(policy, passes=tuple(p for p in policy.passes if p != "evict"))
+    evicting = replace(policy, passes=tuple(p for p in policy.passes if p == "evict"))
+    effects, freed = track.effects, 0.0
+    for stage, force in ((mild, False), (mild, True), (evicting, True)):
+        if freed >= situation.need:
+            break
+        found = proposals(track.facts, effects, stage, force=force)
+        chosen = forced([lambda found=found: found], situation.need - freed)  # type: ignore[misc]
+        before = len(decision.edits)
+        _write(chosen.batch, track, policy, decision)
+        if len(decision.edits) > before:
+            effects = resolve([*ledger, *decision.edits], track.facts.items, track.facts.index)
+        freed = sum(track.sizes) - _total(track, effects)
+    return decision
+
+
+def _total(track: Track, effects: Effects) -> float:
+    facts = track.facts
+    total = 0.0
+    for at, size in enumerate(track.sizes):
+        if at in effects.gone:
+            continue
+        edit = effects.texts.get(at)
+        total += size if edit is None or edit is track.effects.texts.get(at) else facts.count(edit.text) + 4.0
+    return total
+
+
+def _write(batch: Iterable[Proposal], track: Track, policy: Policy, decision: Decision) -> None:
+    facts = track.facts
+    newest = facts.items[-1].id
+    for proposal in batch:
+        item = facts.items[proposal.at]
+        if proposal.until >= 0:
+            last = facts.items[proposal.until]
+            edit: Edit = Drop(first=item.id, last=last.id, by=proposal.by, why=proposal.why, seen=newest)
+        else:
+            text = proposal.write()
+            if text is None:
+                continue
+            edit = Replace(id=item.id, text=text, by=proposal.by, why=proposal.why, seen=newest)
+            shown = track.effects.texts.get(proposal.at)
+            if shown is not None and len(text) >= (1 - policy.margin) * len(shown.text):
+                continue
+        broken = refuse(edit, facts, policy)
+        if broken is None:
+            decision.edits.append(edit)
+        else:
+            decision.refused.append(broken)
+
+
+def binds(facts: Facts, model: Model, policy: Policy) -> bool:
+    """Say whether an edit now could break thinking that the provider checks."""
+    return model.binding and any(item.bound for item in facts.items)
+
+
+def strip_dead(track: Track, ledger: Sequence[Edit]) -> tuple[list[Edit], bool]:
+    """Leave dead thinking out; also say whether some dead block had to stay (it belongs to the newest turn)."""
+    facts = track.facts
+    effects = resolve(ledger, facts.items, facts.index)
+    dead = dead_reasoning(ledger, effects, facts.items, facts.index)
+    newest = facts.items[-1].id
+    edits: list[Edit] = [
+        Replace(id=facts.items[at].id, text="", by="binding", why="its prefix changed", seen=newest)
+        for at in dead
+        if facts.items[at].turn < facts.turn
+    ]
+    return edits, len(edits) < len(dead)
+
+
+def weigh(policy: Policy, situation: Situation, *, force: bool) -> str:
+    """Say why proposals are weighed now; `force` overrules the triggers."""
+    if not situation.facts.items:
+        return ""
+    return "forced" if force and situation.need > 0 else due(situation, policy)

@@ -1,0 +1,50 @@
+"""Every error danshari raises on purpose.
+
+DanshariError
+├── ArgumentError        a wrong argument: unknown policy, negative window, a value of the wrong type
+│   └── PolicyError      a policy file or field that does not fit
+├── FormatError          a payload in no format we know, or mixed formats
+├── SessionError         a file that is no recorded session, or a saved session we cannot load
+│   └── VersionError     saved by a newer danshari than this one
+├── RecallError          nothing in the archive under that id
+└── MissingExtra         an optional dependency is not installed (also an ImportError)
+
+Odd *content* never raises: it passes through with a note in the `Compaction`.
+"""
+
+from __future__ import annotations
+
+
+class DanshariError(Exception):
+    """The root of all errors raised by danshari."""
+
+
+class ArgumentError(DanshariError, ValueError):
+    """The caller passed something that cannot be right; the message says what would be."""
+
+
+class PolicyError(ArgumentError):
+    """A policy name, file or field that does not fit; the message names the field and its allowed values."""
+
+
+class FormatError(DanshariError, ValueError):
+    """The messages are in no format danshari reads."""
+
+
+class SessionError(DanshariError, ValueError):
+    """A file or blob that is no session danshari can read."""
+
+
+class VersionError(SessionError):
+    """Stored data with a format number newer than this version understands."""
+
+
+class RecallError(DanshariError, LookupError):
+    """The archive holds nothing under the given id."""
+
+
+class MissingExtra(DanshariError, ImportError):
+    """An optional dependency is missing; the message holds the pip line that installs it."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed; run: pip install 'danshari[{extra}]'")

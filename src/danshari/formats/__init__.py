@@ -1,0 +1,71 @@
+"""The table of formats, detection, and conversion between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from danshari.errors import ArgumentError, FormatError
+from danshari.formats.anthropic import Anthropic
+from danshari.formats.base import Format, Problem, plain
+from danshari.formats.openai_chat import OpenAIChat
+from danshari.formats.openai_responses import OpenAIResponses
+
+FORMATS: dict[str, Format] = {f.name: f for f in (OpenAIChat(), OpenAIResponses(), Anthropic())}
+
+
+def named(name: str) -> Format:
+    """Give a format by name; raises ArgumentError listing the known ones."""
+    try:
+        return FORMATS[name]
+    except KeyError:
+        raise ArgumentError(f"unknown format {name!r}; known: {', '.join(FORMATS)}") from None
+
+
+def detect(payload: object) -> tuple[Format, tuple[str, ...]]:
+    """Find the format of a list of messages or a whole request, and what is odd about it.
+
+    Plain text messages fit several formats and are read as chat completions. Raises FormatError for what is no list
+    of messages at all.
+    """
+    chat, responses, anthropic = FORMATS["openai-chat"], FORMATS["openai-responses"], FORMATS["anthropic"]
+    if isinstance(payload, Mapping):
+        if "input" in payload and "messages" not in payload:
+            if isinstance(payload["input"], str):
+                return responses, ("input is a plain string: nothing to compact",)
+            return responses, ()
+        if "messages" not in payload:
+            raise FormatError("a request needs `messages` or `input`; got keys: " + ", ".join(map(str, payload))[:200])
+    messages = chat.messages(payload)
+    counts = {format.name: 0 for format in FORMATS.values()}
+    for message in messages:
+        message = plain(message)
+        if isinstance(message, Mapping):
+            for format in FORMATS.values():
+                counts[format.name] += format.sign(message)
+    best = max(counts, key=lambda name: counts[name])
+    if not counts[best]:
+        return (anthropic if isinstance(payload, Mapping) and "system" in payload else chat), ()
+    mixed = [name for name, count in counts.items() if count and name != best]
+    notes = (f"mixed formats: read as {best}, but some messages look like {', '.join(mixed)}",) if mixed else ()
+    return FORMATS[best], notes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Converted:
+    """A payload in another format, and a line for everything that could not be carried."""
+
+    payload: list[Any]
+    lost: tuple[str, ...]
+
+
+def convert(payload: object, to: str, *, source: str | None = None) -> Converted:
+    """Convert messages to the format named `to`."""
+    format = named(source) if source else detect(payload)[0]
+    lost: list[str] = []
+    built = named(to).build(format.read(payload), lost)
+    return Converted(payload=built, lost=tuple(lost))
+
+
+__all__ = ["FORMATS", "Converted", "Format", "Problem", "convert", "detect", "named"]

@@ -1,0 +1,210 @@
+"""The plug for wire shapes: read messages into pieces, patch the caller's own messages, build new ones, check.
+
+A format supplies `pieces(message)` and `patch(message, changes)`; reading, writing and folding are shared.
+An address is (message index, ordinal of the piece within its message), so a message may change its spelling
+(string or parts, moved cache marks) without losing its pieces.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from danshari.core.edits import View
+from danshari.core.model import Chain, Conversation, Item, Piece
+from danshari.errors import FormatError
+
+Message = Mapping[str, Any]
+Changes = Mapping[int, str | None]
+"""Ordinal → new text; None takes the piece out."""
+
+IMAGE_TOKENS = 1500
+"""Tokens of an image of unknown size (Anthropic: width × height / 750, at most about 1,600)."""
+FILE_TOKENS = 3000
+"""Tokens of an attached file or audio of unknown size; both providers count per page or second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One rule that the provider would reject a request for."""
+
+    rule: str
+    where: str
+    text: str
+
+    def __str__(self) -> str:
+        """Give `where: text (rule)`."""
+        return f"{self.where}: {self.text} ({self.rule})"
+
+
+class Format:
+    """Shared mechanism of all formats; subclasses know one wire shape and nothing of passes."""
+
+    name: ClassVar[str]
+    key: ClassVar[str] = "messages"
+    """Where the list of messages stands in a whole request."""
+
+    def sign(self, message: Message) -> bool:
+        """Say whether `message` can only be of this format."""
+        raise NotImplementedError
+
+    def matches(self, payload: object) -> bool:
+        """Say whether `payload` (a list of messages or a whole request) holds a message that only this format has."""
+        return any(self.sign(plain(m)) for m in self.messages(payload) if isinstance(plain(m), Mapping))
+
+    def pieces(self, message: Message) -> list[Piece]:
+        """Split one message; the order is that of the provider's own blocks."""
+        raise NotImplementedError
+
+    def patch(self, message: Message, changes: Changes) -> Message | None:
+        """Copy `message` with some pieces changed; None if nothing is left of it."""
+        raise NotImplementedError
+
+    def append_text(self, message: Message, text: str) -> Message:
+        """Copy a user message with one more text block."""
+        raise NotImplementedError
+
+    def user_message(self, text: str) -> Message:
+        """Make a user message."""
+        raise NotImplementedError
+
+    def begins_turn(self, message: Message, before: Message | None) -> bool:
+        """Say whether a new assistant turn begins with `message`."""
+        return message.get("role") == "assistant"
+
+    def build(self, items: Sequence[Item], lost: list[str] | None = None) -> list[Any]:
+        """Make messages from items; what this format cannot carry is named in `lost`."""
+        raise NotImplementedError
+
+    def check(self, payload: object) -> list[Problem]:
+        """Name every rule that the provider would reject `payload` for."""
+        raise NotImplementedError
+
+    def hints(self, payload: object) -> dict[str, Any]:
+        """Give request fields that make the provider drop dead thinking; empty where that is not a thing."""
+        return {}
+
+    def messages(self, payload: object) -> Sequence[Any]:
+        """Take the list of messages out of a whole request, or take the list as it is."""
+        if isinstance(payload, Mapping):
+            payload = payload.get(self.key, ())
+        if not isinstance(payload, Sequence) or isinstance(payload, str | bytes):
+            raise FormatError(f"{self.name}: expected a list of messages, got {type(payload).__name__}")
+        return payload
+
+    def read(self, payload: object) -> Conversation:
+        """Read all messages into items."""
+        chain = Chain()
+        self.read_tail(self.messages(payload), chain, 0)
+        return tuple(chain.items)
+
+    def read_tail(self, messages: Sequence[Any], chain: Chain, start: int) -> None:
+        """Read the messages from `start` on into `chain`."""
+        before = plain(messages[start - 1]) if start else None
+        for at in range(start, len(messages)):
+            message = plain(messages[at])
+            if not isinstance(message, Mapping):
+                chain.extend(at, [opaque(message, "user")])
+            else:
+                if self.begins_turn(message, before if isinstance(before, Mapping) else None):
+                    chain.begin_turn()
+                chain.extend(at, self.pieces(message))
+            before = message
+
+    def write(self, payload: Any, shown: View, patched: dict[int, tuple[Any, Any, Any]] | None = None) -> Any:
+        """Patch the caller's payload so that it reads as `shown`; untouched messages stay the same objects.
+
+        `patched` caches patched copies between calls: message index → (source, changes, copy).
+        """
+        messages = self.messages(payload)
+        out = self._written(messages, shown, {} if patched is None else patched)
+        if isinstance(payload, Mapping):
+            return payload if out is messages else {**payload, self.key: out}
+        return out
+
+    def _written(self, messages: Sequence[Any], shown: View, patched: dict[int, tuple[Any, Any, Any]]) -> Any:
+        effects = shown.effects
+        changes: dict[int, dict[int, str | None]] = {}
+        for at, edit in effects.texts.items():
+            message, ordinal = shown.items[at].at
+            changes.setdefault(message, {})[ordinal] = edit.text or None
+        for at in effects.gone:
+            message, ordinal = shown.items[at].at
+            changes.setdefault(message, {})[ordinal] = None
+        out = list(messages)
+        extra = self._extra(shown)
+        if not changes and not extra:
+            return out
+        for at, change in changes.items():
+            cached = patched.get(at)
+            if cached is None or cached[1] != change or (cached[0] is not messages[at] and cached[0] != messages[at]):
+                cached = (messages[at], change, self.patch(plain(messages[at]), change))
+                patched[at] = cached
+            out[at] = cached[2]
+        self._splice(out, extra)
+        return [m for m in out if m is not None]
+
+    def _extra(self, shown: View) -> dict[int, list[tuple[str, Any]]]:
+        """Collect what has no message of its own yet: hand-overs and inserted items, by message index."""
+        extra: dict[int, list[tuple[str, Any]]] = {}
+        for start, (_, fold) in shown.effects.folds.items():
+            extra.setdefault(shown.items[start].at[0], []).append(("fold", fold.text))
+        for at, insert in shown.effects.inserts.items():
+            extra.setdefault(shown.items[at].at[0], []).append(("insert", insert.items))
+        return extra
+
+    def _splice(self, out: list[Any], extra: Mapping[int, list[tuple[str, Any]]]) -> None:
+        """Append hand-overs to the preceding user message and inserts after their message."""
+        for at in sorted(extra, reverse=True):
+            for what, value in extra[at]:
+                if what == "insert":
+                    out[at + 1 : at + 1] = self.build(value)
+                    continue
+                before = at - 1
+                while before >= 0 and out[before] is None:
+                    before -= 1
+                if before >= 0 and self.is_user(out[before]):
+                    out[before] = self.append_text(out[before], value)
+                else:
+                    out.insert(at, self.user_message(value))
+
+    def is_user(self, message: Message) -> bool:
+        """Say whether text may be appended to this message as the user's side."""
+        return message.get("role") == "user"
+
+
+def plain(value: Any) -> Any:
+    """Give an SDK's response object as the dict it stands for; everything else as it is."""
+    if isinstance(value, dict) or not hasattr(value, "model_dump"):
+        return value
+    return value.model_dump(exclude_none=True)
+
+
+def opaque(value: Any, role: Any, call: str = "") -> Piece:
+    """Wrap what we do not understand: carried, counted, never edited."""
+    try:
+        body = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):
+        body = repr(value)
+    known = role if role in ("system", "user", "assistant", "tool") else "user"
+    return Piece(kind="opaque", role=known, text="", call=call, body=body, weight=len(body) // 4, raw=value)
+
+
+def text_of(value: Any) -> str:
+    """Give a string as it is, anything else empty."""
+    return value if isinstance(value, str) else ""
+
+
+def data_url(media_type: str, data: str) -> str:
+    """Write base64 bytes as a data URL."""
+    return f"data:{media_type};base64,{data}"
+
+
+def split_data_url(url: str) -> tuple[str, str] | None:
+    """Split a base64 data URL into media type and data; None for other URLs."""
+    if not url.startswith("data:") or ";base64," not in url:
+        return None
+    head, data = url.split(";base64,", 1)
+    return head[5:], data

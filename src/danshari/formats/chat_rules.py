@@ -1,0 +1,86 @@
+"""The rules a chat completions endpoint rejects requests for (API reference and error messages, read 2026-11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from danshari.core.laws import is_object, valid_text
+from danshari.formats.base import Problem
+
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+
+
+def check_chat(messages: Sequence[Any]) -> list[Problem]:
+    """List broken rules; an unanswered call is legal only in the very last assistant message."""
+    if not messages:
+        return [Problem(rule="not empty", where="messages", text="at least one message is required")]
+    problems: list[Problem] = []
+    at = 0
+    while at < len(messages):
+        message = messages[at]
+        where = f"messages[{at}]"
+        if not isinstance(message, Mapping) or message.get("role") not in _ROLES:
+            role = message.get("role") if isinstance(message, Mapping) else message
+            problems.append(Problem(rule="role", where=where, text=f"unknown role {role!r}"))
+        elif message["role"] == "assistant":
+            at = _turn(messages, at, problems)
+            continue
+        elif message["role"] == "tool":
+            text = f"result {message.get('tool_call_id')!r} follows no assistant message that made the call"
+            problems.append(Problem(rule="pairing", where=where, text=text))
+        elif message.get("content") in (None, "", []):
+            problems.append(Problem(rule="content", where=where, text=f"empty {message['role']} message"))
+        at += 1
+    return problems + _encoding(messages)
+
+
+def _turn(messages: Sequence[Any], at: int, problems: list[Problem]) -> int:
+    message = messages[at]
+    where = f"messages[{at}]"
+    calls = [c for c in message.get("tool_calls") or () if isinstance(c, Mapping)]
+    if not message.get("content") and not calls and not message.get("refusal") and not message.get("function_call"):
+        problems.append(Problem(rule="content", where=where, text="assistant message with neither content nor calls"))
+    ids = [c.get("id") for c in calls]
+    for call in calls:
+        function = call.get("function")
+        if isinstance(function, Mapping) and not is_object(function.get("arguments") or ""):
+            text = f"arguments of {call.get('id')!r} are not a JSON object"
+            problems.append(Problem(rule="arguments", where=where, text=text))
+    if len(set(map(str, ids))) != len(ids):
+        problems.append(Problem(rule="unique ids", where=where, text="two calls share an id"))
+    seen: list[Any] = []
+    after = at + 1
+    while after < len(messages) and isinstance(messages[after], Mapping) and messages[after].get("role") == "tool":
+        result = messages[after]
+        call_id = result.get("tool_call_id")
+        if call_id not in ids or call_id in seen:
+            text = f"result {call_id!r} does not belong to the assistant message before it"
+            problems.append(Problem(rule="pairing", where=f"messages[{after}]", text=text))
+        if result.get("content") in (None, []):
+            problems.append(Problem(rule="content", where=f"messages[{after}]", text="result without content"))
+        seen.append(call_id)
+        after += 1
+    missing = [i for i in ids if i not in seen]
+    if missing and after < len(messages):
+        problems.append(Problem(rule="pairing", where=where, text=f"calls without a result: {missing}"))
+    return after
+
+
+def _encoding(messages: Sequence[Any]) -> list[Problem]:
+    found = []
+    for at, message in enumerate(messages):
+        if not all(valid_text(text) for text in strings(message)):
+            found.append(Problem(rule="encoding", where=f"messages[{at}]", text="a lone surrogate cannot be sent"))
+    return found
+
+
+def strings(value: Any) -> list[str]:
+    """Collect every string in a JSON value."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [s for v in value.values() for s in strings(v)]
+    if isinstance(value, list | tuple):
+        return [s for v in value for s in strings(v)]
+    return []

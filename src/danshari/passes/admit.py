@@ -1,0 +1,74 @@
+"""断: what arrives is cleaned and, if outsized, squeezed before any provider has seen it.
+
+A pure function of the item, strictly earlier raw items and the policy: never of pressure, view or calibration,
+so a restarted process admits the same bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+
+from danshari.core.edits import Replace
+from danshari.core.facts import Facts
+from danshari.core.placeholder import is_ours
+from danshari.core.policy import Policy
+from danshari.passes.shorten import squeeze
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])")
+_PROGRESS = re.compile(r"[^\n\r]*\r(?=[^\n\r])")
+_BACKSPACE = re.compile(r"[^\n\b]\x08")
+_SQUEEZED = {"run", "search", "list", "job", "other", "web"}
+_REPEATS = 4
+"""Equal lines in a row from which a run is written as one line and a count."""
+
+
+def admit(facts: Facts, policy: Policy, since: int) -> Iterator[Replace]:
+    """Propose admission edits for the results from position `since` on."""
+    for at in range(since, len(facts.items)):
+        item = facts.items[at]
+        if item.kind != "result" or is_ours(item.text):
+            continue
+        text = cleaned(item.text)
+        why = "cleaned" if text != item.text else ""
+        act = facts.act_at(at)
+        kind = act.kind if act else "other"
+        if policy.admit_over and len(text) > policy.admit_over and kind in _SQUEEZED:
+            short = squeeze(facts, at, policy.admit_keep, note=_note(kind))
+            if short is not None and len(short) < len(text):
+                text, why = short, f"first sight of {len(item.text)} characters from {item.name or kind}"
+        if why and text:
+            yield Replace(id=item.id, text=text, by="admit", why=why)
+
+
+def _note(kind: str) -> str:
+    return {"search": "narrow the pattern to see more", "list": "list a folder to see more"}.get(kind, "")
+
+
+def cleaned(text: str) -> str:
+    """Take out terminal escapes, overwritten progress lines and long runs of equal lines."""
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    if "\x08" in text:
+        while (fewer := _BACKSPACE.sub("", text)) != text:
+            text = fewer
+    if "\r" in text:
+        text = _PROGRESS.sub("", text.replace("\r\n", "\n"))
+    return _runs(text) if text.count("\n") >= _REPEATS else text
+
+
+def _runs(text: str) -> str:
+    lines = text.split("\n")
+    if not any(a == b for a, b in zip(lines, lines[1:], strict=False)):
+        return text
+    out: list[str] = []
+    for line, group in groupby(lines):
+        count = sum(1 for _ in group)
+        if count >= _REPEATS and line.strip():
+            out += [line, f"[danshari: the line above stood {count} times in a row]"]
+        elif count >= _REPEATS:
+            out += [line] * 2
+        else:
+            out += [line] * count
+    return "\n".join(out)

@@ -1,0 +1,108 @@
+"""舍 (micro_compact): old results become telling lines or placeholders; old arguments lose what is on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from danshari.core.edits import Effects
+from danshari.core.facts import Facts
+from danshari.core.placeholder import is_ours
+from danshari.core.plan import Proposal
+from danshari.core.policy import Policy
+from danshari.passes.shorten import short_arguments, squeeze, stand_in
+
+_STAND_IN = 260
+"""Characters that a placeholder takes, for the planner's estimate."""
+_KEPT_KINDS = {"skill", "recall", "plan", "agent", "ask"}
+_EDITS = {"edit", "write"}
+
+
+def elide(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterator[Proposal]:
+    """Propose short forms of results and arguments older than the policy keeps whole."""
+    recent = facts.recent_from(min(policy.keep_rounds, 1) if force else policy.keep_rounds)
+    files = set() if force else _kept_files(facts, policy)
+    limit = min(policy.max_length, 200) if force else policy.max_length
+    for at in facts.weighty:
+        item = facts.items[at]
+        if item.turn >= recent:
+            break
+        if len(item.text) <= limit or at in effects.gone or _done(effects, at, force) or is_ours(item.text):
+            continue
+        if item.kind == "result":
+            proposal = _result(facts, effects, at, policy, force, files)
+        else:
+            proposal = _arguments(facts, at, policy, force)
+        if proposal is not None:
+            yield proposal
+
+
+def _done(effects: Effects, at: int, force: bool) -> bool:
+    edit = effects.texts.get(at)
+    if edit is None:
+        return False
+    return edit.by != "admit" and not (force and not edit.text.startswith("{"))
+
+
+def _kept_files(facts: Facts, policy: Policy) -> set[str]:
+    count = policy.keep_files
+    return set(list(facts.touched)[-count:]) if count else set()
+
+
+def _result(
+    facts: Facts, effects: Effects, at: int, policy: Policy, force: bool, files: set[str]
+) -> Proposal | None:
+    act = facts.act_at(at)
+    kind = act.kind if act else "other"
+    literal = policy.placeholder == "seed"
+    if not literal and not force and kind in _KEPT_KINDS:
+        return None
+    if act and kind == "read" and act.path in files and not literal:
+        return None
+    size = len(facts.items[at].text)
+    earlier = effects.texts.get(at)
+    shown = len(earlier.text) if earlier else size
+    budget = 0 if force or size <= policy.squeeze_over else int(policy.squeeze_share * size)
+    if earlier is not None and budget >= 0.6 * shown:
+        budget = 0 if kind in ("list", "search") else -1
+    if budget < 0:
+        return None
+    left = max(budget + 150, _STAND_IN) if budget else _STAND_IN
+    freed = facts.tokens[at] * max(shown - left, 0) / max(size, 1)
+    if freed <= 0 or left > (1 - policy.margin) * shown:
+        return None if not literal else _proposal(facts, at, policy, freed, 0)
+    return _proposal(facts, at, policy, freed, budget)
+
+
+def _proposal(facts: Facts, at: int, policy: Policy, freed: float, budget: int) -> Proposal:
+    write: Callable[[], str | None] = partial(stand_in, facts, at, policy)
+    if budget:
+        note = "the file was changed since" if facts.stale(at) else ""
+        write = partial(_telling, facts, at, budget, note, policy)
+    act = facts.act_at(at)
+    fault = 2.0 if act and act.kind == "read" else 1.0
+    return Proposal(at=at, freed=freed, by="elide", why="old result", write=write, fault=fault)
+
+
+def _telling(facts: Facts, at: int, budget: int, note: str, policy: Policy) -> str | None:
+    text = squeeze(facts, at, budget, note=note, wanted_at=len(facts.items) - 1)
+    return text if text is not None else stand_in(facts, at, policy)
+
+
+def _arguments(facts: Facts, at: int, policy: Policy, force: bool) -> Proposal | None:
+    if policy.arguments == "none":
+        return None
+    item = facts.items[at]
+    act = facts.acts[at]
+    size = len(item.text)
+    if policy.arguments == "all" or (force and act.kind not in _KEPT_KINDS):
+        if policy.arguments != "all" and act.kind in _EDITS and at in facts.on_disk:
+            write: Callable[[], str | None] = partial(short_arguments, facts, at, policy)
+        else:
+            write = partial(stand_in, facts, at, policy)
+    elif at in facts.on_disk and act.kind == "write":
+        write = partial(short_arguments, facts, at, policy)
+    else:
+        return None
+    freed = facts.tokens[at] * max(size - _STAND_IN, 0) / size
+    return Proposal(at=at, freed=freed, by="elide", why="old arguments", write=write)

@@ -1,0 +1,79 @@
+"""How one old result or one call's arguments are written short; shared by the passes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from danshari.core.facts import Facts
+from danshari.core.lines import ends, telling
+from danshari.core.model import Item
+from danshari.core.placeholder import clipped, placeholder, squeezed
+from danshari.core.policy import Policy
+from danshari.core.tools import parse_arguments
+
+
+def stand_in(facts: Facts, at: int, policy: Policy, *, gist: str = "") -> str:
+    """Write the placeholder for the item at `at`."""
+    item = facts.items[at]
+    if policy.placeholder == "seed":
+        return placeholder(item, recall=False)
+    return placeholder(item, gist=gist or describe(facts, at))
+
+
+def describe(facts: Facts, at: int) -> str:
+    """Say in one line what a result was: path and lines, or the command, and whether it failed."""
+    item = facts.items[at]
+    act = facts.act_at(at)
+    if act is None:
+        return ""
+    parts = []
+    if act.path:
+        span = f" lines {act.start}-{act.end}" if act.end else (f" from line {act.start}" if act.start > 1 else "")
+        parts.append(f"{act.kind} {act.path}{span}")
+    elif act.command:
+        parts.append(" ".join(act.command.split())[:100])
+    if item.kind == "result":
+        count = item.text.count("\n") + 1
+        parts.append(f"{count} lines")
+        if not facts.succeeded(item):
+            parts.append("failed")
+    return ", ".join(parts)
+
+
+def squeeze(facts: Facts, at: int, budget: int, *, note: str = "", wanted_at: int | None = None) -> str | None:
+    """Keep telling lines of the item at `at` within `budget` characters; None if that does not shorten it."""
+    item = facts.items[at]
+    lines = item.text.split("\n")
+    wanted = facts.wanted(at if wanted_at is None else wanted_at)
+    numbers = telling(lines, budget, wanted)
+    if numbers:
+        text = squeezed(item, numbers, [lines[n] for n in numbers], note=note, total=len(lines))
+    elif len(item.text) > 4 * budget or max(map(len, lines)) > budget:
+        text = clipped(item, *ends(item.text, budget))
+    else:
+        return None
+    return text if len(text) < len(item.text) else None
+
+
+def short_arguments(facts: Facts, at: int, policy: Policy) -> str | None:
+    """Write arguments without the text that is on disk; every other argument stays as it is."""
+    item = facts.items[at]
+    row = facts.row_at(at)
+    data = parse_arguments(item.text)
+    if not data:
+        return None
+    short = {key: _body(item, value, key in row.body, policy) for key, value in data.items()}
+    if short == data:
+        return None
+    return json.dumps(short, ensure_ascii=False)
+
+
+def _body(item: Item, value: Any, is_body: bool, policy: Policy) -> Any:
+    if not is_body or not isinstance(value, str | list):
+        return value
+    size = len(value) if isinstance(value, str) else len(json.dumps(value, ensure_ascii=False))
+    if size <= policy.max_length:
+        return value
+    text = placeholder(item, gist=f"{size} characters, written to disk by this call")
+    return text if isinstance(value, str) else [json.loads(text)]

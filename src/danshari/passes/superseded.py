@@ -1,0 +1,32 @@
+"""What a later event made needless: identical results, re-reads, rewritten files, errors overtaken by success."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from danshari.core.edits import Effects
+from danshari.core.facts import Facts
+from danshari.core.plan import Proposal
+from danshari.core.policy import Policy
+from danshari.passes.shorten import stand_in
+
+
+def superseded(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterator[Proposal]:
+    """Propose placeholders for items that a surviving later item replaces."""
+    recent = facts.recent_from(policy.keep_rounds if not force else min(policy.keep_rounds, 1))
+    for at, (by, why) in facts.overtaken.items():
+        item = facts.items[at]
+        if len(item.text) <= policy.max_length or item.turn >= recent or effects.touched(by):
+            continue
+        done = effects.texts.get(at)
+        if at in effects.gone or (done is not None and done.by not in ("admit",)):
+            continue
+        if item.kind == "call" and policy.arguments == "none":
+            continue
+        shown = len(done.text) if done is not None else len(item.text)
+        freed = facts.tokens[at] * max(shown - 260, 0) / max(len(item.text), 1)
+        yield Proposal(
+            at=at, freed=freed, by="superseded", why=why, fault=0.3,
+            write=partial(stand_in, facts, at, policy, gist=why),
+        )  # fmt: skip

@@ -1,0 +1,100 @@
+"""One conversation being followed: read once, grown by its tail, with the ledger resolved over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from danshari.core.edits import Edit, Effects, Insert, Replace, View, resolve
+from danshari.core.facts import Facts
+from danshari.core.model import Chain
+from danshari.core.tokens import Count
+from danshari.core.tools import Tools
+from danshari.formats import Format
+from danshari.formats.base import plain
+
+_MOVED = 6
+"""So many earlier messages may differ in form only (moved cache marks) and still count as the same history."""
+
+
+class Track:
+    """Items, facts and effects of one conversation; `follow` takes in what was appended."""
+
+    def __init__(self, format: Format, tools: Tools, count: Count) -> None:  # noqa: A002  (the field's word)
+        self.format = format
+        self.messages: list[Any] = []
+        self.facts = Facts(tools, count)
+        self.effects = Effects()
+        self.sizes: list[float] = []
+        """Tokens of each item as the view shows it."""
+        self.shown = 0.0
+        self._chain = Chain()
+        self._patched: dict[int, tuple[Any, Any, Any]] = {}
+
+    def follow(self, messages: Sequence[Any], ledger: Sequence[Edit]) -> bool:
+        """Take in `messages`; False (and nothing changed) if they do not continue what was read before."""
+        known = len(self.messages)
+        if len(messages) < known:
+            return False
+        head = messages[:known] if len(messages) > known else messages
+        if head != self.messages and not self._same_pieces(head):
+            return False
+        self.messages = list(messages)
+        before = len(self._chain.items)
+        self.format.read_tail(messages, self._chain, known)
+        self.facts.extend(self._chain.items[before:])
+        fresh = self.facts.tokens[before:]
+        self.sizes += fresh
+        self.shown += sum(fresh)
+        if self.effects.void or (ledger and not known):
+            self.resolve(ledger)
+        return True
+
+    def _same_pieces(self, head: Sequence[Any]) -> bool:
+        """Say whether messages that differ in form still hold the same pieces at the same places."""
+        moved = [n for n, (old, new) in enumerate(zip(self.messages, head, strict=True)) if old != new]
+        if len(moved) > _MOVED:
+            return False
+        for n in moved:
+            old, new = plain(self.messages[n]), plain(head[n])
+            if not isinstance(old, dict) or not isinstance(new, dict):
+                return False
+            if [_key(p) for p in self.format.pieces(old)] != [_key(p) for p in self.format.pieces(new)]:
+                return False
+        return True
+
+    def resolve(self, ledger: Sequence[Edit]) -> None:
+        """Resolve the whole ledger anew."""
+        facts = self.facts
+        self.effects = resolve(ledger, facts.items, facts.index)
+        self.sizes = list(facts.tokens)
+        for at, edit in self.effects.texts.items():
+            self.sizes[at] = self._size(edit)
+        for at in self.effects.gone:
+            self.sizes[at] = 0.0
+        extra = sum(facts.count(fold.text) for _, fold in self.effects.folds.values())
+        self.shown = sum(self.sizes) + extra
+
+    def apply(self, edits: Iterable[Edit], ledger: Sequence[Edit]) -> None:
+        """Resolve edits that were appended to the ledger; `ledger` holds them already."""
+        for edit in edits:
+            at = self.facts.index.get(edit.id) if isinstance(edit, Replace) else None
+            if at is None or not isinstance(edit, Replace) or at in self.effects.gone or edit.seen not in self.facts.index:
+                self.resolve(ledger)
+                return
+            self.effects.texts[at] = edit
+            size = self._size(edit)
+            self.shown += size - self.sizes[at]
+            self.sizes[at] = size
+
+    def _size(self, edit: Replace | Insert) -> float:
+        return self.facts.count(edit.text) + 4.0 if isinstance(edit, Replace) and edit.text else 0.0
+
+    def write(self, payload: Any, effects: Effects | None = None) -> Any:
+        """Write the view into the caller's payload."""
+        shown = View(self.facts.items, effects or self.effects)
+        return self.format.write(payload, shown, self._patched if effects is None else None)
+
+
+def _key(piece: Any) -> tuple[Any, ...]:
+    return piece.kind, piece.role, piece.name, piece.call, piece.body if piece.body is not None else piece.text, piece.failed

@@ -1,0 +1,41 @@
+"""Reported usage, in every spelling: how many input tokens a request really had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from danshari.errors import ArgumentError
+
+
+def input_tokens(usage: Any) -> float:
+    """Give all input tokens of a request, cached ones included; 0 where nothing was reported.
+
+    Anthropic reports cached tokens beside `input_tokens`; OpenAI's `prompt_tokens` and Responses' `input_tokens`
+    include them.
+    """
+    if isinstance(usage, bool):
+        raise ArgumentError("usage must be a number of tokens, a usage object or its dict")
+    if isinstance(usage, int | float):
+        return float(usage)
+    if hasattr(usage, "model_dump"):
+        usage = usage.model_dump()
+    if usage is None:
+        return 0.0
+    if not isinstance(usage, Mapping):
+        raise ArgumentError(f"usage must be a number of tokens, a usage object or its dict, not {type(usage).__name__}")
+    total = _number(usage, "prompt_tokens") or _number(usage, "input_tokens")
+    return total + _number(usage, "cache_read_input_tokens") + _number(usage, "cache_creation_input_tokens")
+
+
+def cached_tokens(usage: Mapping[str, Any]) -> float:
+    """Give the input tokens that were read from the provider's cache."""
+    if "cache_read_input_tokens" in usage:
+        return _number(usage, "cache_read_input_tokens")
+    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details") or {}
+    return _number(details, "cached_tokens") if isinstance(details, Mapping) else 0.0
+
+
+def _number(usage: Mapping[str, Any], key: str) -> float:
+    value = usage.get(key)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
