@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,8 @@ from typing import Any, Literal
 from danshari import data
 from danshari.archive.base import Archive, Entry, MemoryArchive, entry_of
 from danshari.compaction import Compaction, Held
-from danshari.core.edits import Drop, Edit, Fold, Replace, Restore, resolve
+from danshari.core.edits import Drop, Edit, Effects, Fold, Insert, Replace, Restore, View
+from danshari.core.facts import Facts
 from danshari.core.plan import Plan, Situation, pressure_of, soft_line
 from danshari.core.policy import Policy
 from danshari.core.prices import Model, Prices
@@ -201,7 +203,7 @@ class Compactor:
             notes.append(f"cannot fit: {shown:,.0f} tokens remain of a window of {self.model.window:,} "
                          f"({self.reserve:,.0f} reserved); the newest round and the user's words are never cut")  # fmt: skip
         result = self._result(payload, track, edits, decision, notes, situation.pressure)
-        self._sent(track, result, source, sent)
+        self._sent(track, result, source, sent, situation)
         return result
 
     def _recovered(self, messages: Sequence[Any]) -> Sequence[Any]:
@@ -257,8 +259,17 @@ class Compactor:
         since = facts.turn - session.commit_turn if session.commit_turn >= 0 else facts.turn
         return Situation(
             facts=facts, sizes=track.sizes, sent=sent, prices=prices, cold=cold, rounds_seen=facts.turn,
+            rounds_left=self._rounds_left(tokens, hard), purse=session.account.purse(policy.purse) if sent else math.inf,
             since_commit=since, pressure=pressure, need=need,
         )  # fmt: skip
+
+    def _rounds_left(self, tokens: float, hard: float) -> float:
+        """Forecast the rounds until the window is full, at the growth per round seen so far."""
+        facts = self._track.facts if self._track else None
+        if facts is None or facts.turn < 1:
+            return math.inf
+        growth = facts.total / facts.turn
+        return max((hard - tokens) / max(growth, 1.0), 0.0)
 
     def _commit(self, track: Track, edits: Sequence[Edit], *, batch: bool) -> None:
         """Archive the originals, then append the edits to the ledger, then show them."""
@@ -323,12 +334,20 @@ class Compactor:
             return payload
         return {**payload, track.format.key: track.messages} if isinstance(payload, Mapping) else track.messages
 
-    def _sent(self, track: Track, result: Compaction, source: Sequence[Any], sent: int | None) -> None:
+    def _sent(
+        self, track: Track, result: Compaction, source: Sequence[Any], sent: int | None, situation: Situation
+    ) -> None:
+        """Book the request that the caller is about to send."""
         if sent is None:
-            items = track.facts.items
-            self._session = replace(
-                self._session, served=items[0].id, sent=len(items), last_call=self._clock()
+            facts = track.facts
+            places = [p for e in result.edits for p in _places(track, e) if p < situation.sent]
+            kept = sum(track.sizes[: min(places)]) if places else self._session.account.shown
+            account = self._session.account.send(
+                facts.total, track.shown, kept, self.model.prices, cold=situation.cold
             )  # fmt: skip
+            self._session = replace(
+                self._session, served=facts.items[0].id, sent=len(facts.items), last_call=self._clock(), account=account
+            )
         if self.mode == "replace":
             self._source = list(source)
             self._returned = list(track.format.messages(result.messages))
@@ -343,6 +362,25 @@ class Compactor:
         count = data.estimator(family)
         texts = [v if isinstance(v, str) else json.dumps(v, default=str) for v in (tools, system) if v]
         self._extra_tokens = sum(count(text) for text in texts)
+
+    def view(self) -> View:
+        """Give the items and effects behind the last compaction; empty before the first."""
+        track = self._track
+        return View(track.facts.items, track.effects) if track else View((), Effects())
+
+    def view_format(self) -> Format:
+        """Give the format of the conversation; chat completions before the first compaction."""
+        return self._track.format if self._track else self._format or named("openai-chat")
+
+    @property
+    def facts(self) -> Facts | None:
+        """Analyses of the conversation as last seen; None before the first compaction."""
+        return self._track.facts if self._track else None
+
+    @property
+    def session(self) -> Session:
+        """Ledger, calibration and marks; a value that never changes under you."""
+        return self._session
 
     # ── after the call, and later ───────────────────────────────────────────────────────────────────────────
 
@@ -436,6 +474,13 @@ class Compactor:
             self.archive.put(entries)
 
 
+def _places(track: Track, edit: Edit) -> list[int]:
+    """Give the first position an edit changes."""
+    index = track.facts.index
+    first = edit.id if isinstance(edit, Replace | Restore) else edit.after if isinstance(edit, Insert) else edit.first
+    return [index[first]] if first in index else []
+
+
 def _span(track: Track, edit: Edit) -> list[Any]:
     if isinstance(edit, Drop | Fold):
         first, last = track.facts.index[edit.first], track.facts.index[edit.last]
@@ -446,5 +491,3 @@ def _span(track: Track, edit: Edit) -> list[Any]:
 def _jsonable(value: Any) -> Any:
     return value.model_dump(exclude_none=True) if hasattr(value, "model_dump") else str(value)
 
-
-__all__ = ["Compaction", "Compactor", "compact", "resolve"]

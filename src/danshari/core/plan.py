@@ -42,6 +42,10 @@ class Situation:
     prices: Prices
     cold: bool
     rounds_seen: int
+    rounds_left: float
+    """Rounds until the window is full at the pace so far."""
+    purse: float
+    """Units that a commit may put at risk."""
     since_commit: int
     pressure: Pressure = "none"
     need: float = 0.0
@@ -99,26 +103,22 @@ def plan(proposals: Iterable[Proposal], situation: Situation, policy: Policy, wh
         return Plan(why=why)
     if why == "every round":
         return Plan(batch=tuple(found), why=why)
-    best = _best(found, situation, policy, _factor(why, policy))
+    best = _best(found, situation, policy)
     if best is None:
         return Plan(held=tuple(found), why=why)
     start, earn, cost, faults = best
     chosen = Plan(batch=tuple(found[start:]), held=tuple(found[:start]), earn=earn, cost=cost, faults=faults, why=why)
-    if sum(p.freed for p in chosen.batch) < policy.least and why == "gain":
+    if sum(p.freed for p in chosen.batch) < policy.least and not situation.cold:
         return Plan(held=tuple(found), earn=earn, cost=cost, faults=faults, why=why)
     return chosen
 
 
-def _factor(why: str, policy: Policy) -> float:
-    return policy.factor if why == "gain" else min(policy.factor, 1.0)
-
-
 def _best(
-    found: Sequence[Proposal], situation: Situation, policy: Policy, factor: float
+    found: Sequence[Proposal], situation: Situation, policy: Policy
 ) -> tuple[int, float, float, float] | None:
     """Find the start index with the best earn − factor × cost − faults above zero, and its figures."""
     prices = situation.prices
-    horizon = max(policy.horizon, situation.rounds_seen)
+    horizon = max(min(max(policy.horizon, situation.rounds_seen), situation.rounds_left), 1.0)
     before = [0.0, *accumulate(situation.sizes)]
     sent_total = before[min(situation.sent, len(before) - 1)]
     total = before[-1]
@@ -134,8 +134,8 @@ def _best(
         after = max(sent_total - before[proposal.at] - freed_sent, 0.0) if proposal.at < situation.sent else 0.0
         cost = rewrite_cost(prices, after, cold=situation.cold)
         earn = earnings(prices, freed, horizon, cold=situation.cold)
-        net = earn - factor * cost - faults
-        if net > best_net:
+        net = earn - policy.factor * cost - faults
+        if net > best_net and cost + faults <= situation.purse:
             best_net, best = net, (start, earn, cost, faults)
     return best
 

@@ -42,6 +42,7 @@ class Policy:
     cooldown: int = _knob(8, "rounds between two commits, pressure aside")
     horizon: int = _knob(8, "least number of rounds that are expected to follow; the rounds already seen count if more")
     fault: float = _knob(0.01, "chance that one edited item is needed again; a fault costs one extra round")
+    purse: float = _knob(0.03, "a commit may at worst leave the session this share dearer than doing nothing")
     least: int = _knob(1500, "tokens a batch must free")
     token_trigger: int = _knob(0, "tokens; soft line as an absolute number; 0: use `evaluate`")
     evaluate: float = _knob(0.7, "soft line, as a share of the active budget")

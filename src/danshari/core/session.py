@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from danshari.core.edits import Edit, Ledger, edit_from_dict, edit_to_dict
+from danshari.core.prices import Prices
 
 FORMAT = 1
 """Format number of a saved session."""
@@ -37,6 +38,32 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What the session cost so far, and what doing nothing would have cost; units of base input tokens."""
+
+    spent: float = 0.0
+    untouched: float = 0.0
+    full: float = 0.0
+    """Tokens of the caller's messages at the last request."""
+    shown: float = 0.0
+    """Tokens of the view at the last request."""
+
+    def purse(self, share: float) -> float:
+        """Units that may be put at risk so that the session stays below (1 + share) × doing nothing."""
+        return max((1 + share) * self.untouched - self.spent, 0.0)
+
+    def send(self, full: float, shown: float, kept: float, prices: Prices, *, cold: bool) -> Account:
+        """Book one request: `kept` tokens of the view stand unchanged since the last one."""
+        before = 0.0 if cold else min(self.full, full)
+        kept = 0.0 if cold else min(kept, shown)
+        return Account(
+            spent=self.spent + prices.read * kept + prices.write * (shown - kept),
+            untouched=self.untouched + prices.read * before + prices.write * (full - before),
+            full=full, shown=shown,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """Ledger, calibration and the marks that decide what was sent and when."""
 
@@ -48,6 +75,7 @@ class Session:
     """Items that stood in the last request."""
     last_call: float | None = None
     """Clock reading of the last request, seconds."""
+    account: Account = field(default_factory=lambda: Account())
     commit_turn: int = -1
     commits: int = 0
     policy: str = ""
@@ -71,7 +99,7 @@ class Session:
         return {
             "format": FORMAT, "ledger": [edit_to_dict(e) for e in self.ledger],
             "calibration": [c.reported, c.estimated, c.ratio], "served": self.served, "sent": self.sent,
-            "last_call": self.last_call, "commit_turn": self.commit_turn, "commits": self.commits,
+            "last_call": self.last_call, "account": asdict(self.account), "commit_turn": self.commit_turn, "commits": self.commits,
             "policy": self.policy, "undone": list(self.undone),
         }  # fmt: skip
 
@@ -84,6 +112,7 @@ def session_from_dict(data: Mapping[str, Any]) -> Session:
         ledger=tuple(edit_from_dict(e) for e in data["ledger"]),
         calibration=Calibration(reported=reported, estimated=estimated, ratio=ratio),
         served=str(data["served"]), sent=int(data["sent"]), last_call=None if last is None else float(last),
+        account=Account(**{k: float(v) for k, v in data["account"].items()}),
         commit_turn=int(data["commit_turn"]), commits=int(data["commits"]), policy=str(data["policy"]),
         undone=tuple(int(n) for n in data["undone"]),
     )  # fmt: skip

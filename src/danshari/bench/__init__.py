@@ -1,0 +1,1 @@
+"""Recorded sessions under a policy: what would have been sent, what it would have cost, what was still there."""

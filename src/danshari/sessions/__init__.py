@@ -1,0 +1,77 @@
+"""Readers of recorded sessions: one file and one row each; `detect` looks at the beginning of a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from danshari.errors import SessionError
+from danshari.sessions import chat_json, claude_code, codex, pi, swe_agent
+from danshari.sessions.base import Reader, Recorded
+
+READERS: tuple[Reader, ...] = (claude_code.READER, codex.READER, pi.READER, swe_agent.READER, chat_json.READER)
+"""Tried in order; the most particular first."""
+_PEEKED = 40
+
+
+def detect(path: Path) -> Reader:
+    """Find the reader for a file; raises SessionError saying what the known formats are."""
+    if not path.is_file():
+        raise SessionError(f"{path}: no such file")
+    records = _peek(path)
+    for reader in READERS:
+        if path.suffix in reader.suffixes and reader.matches(records):
+            return reader
+    known = "; ".join(reader.about for reader in READERS)
+    raise SessionError(f"{path}: not a recorded session that danshari reads. Known: {known}")
+
+
+def _peek(path: Path) -> list[Any]:
+    if path.suffix == ".jsonl":
+        records = []
+        with path.open("rb") as file:
+            for line, _ in zip(file, range(_PEEKED), strict=False):
+                try:
+                    records.append(json.loads(line))
+                except ValueError:
+                    continue
+        return records
+    try:
+        return [json.loads(path.read_bytes())]
+    except (ValueError, RecursionError):
+        return []
+
+
+def read(path: Path) -> Iterator[Recorded]:
+    """Read all sessions of a file; raises SessionError if it is none or holds nothing readable."""
+    reader = detect(path)
+    found = False
+    for session in reader.read(path):
+        found = found or bool(session.messages)
+        yield session
+    if not found and reader.name != "messages":
+        raise SessionError(f"{path}: looks like a {reader.name} session but holds no message")
+
+
+def session_files(paths: Iterable[Path]) -> list[Path]:
+    """List files, and below folders every file with a suffix some reader knows, sorted."""
+    suffixes = {s for reader in READERS for s in reader.suffixes}
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found += sorted(p for p in path.rglob("*") if p.suffix in suffixes and p.is_file())
+        else:
+            found.append(path)
+    return found
+
+
+def own_sessions(home: Path) -> list[Path]:
+    """Find the sessions that Claude Code, Codex and pi keep below a home folder, newest first."""
+    patterns = (".claude/projects/*/*.jsonl", ".codex/sessions/**/rollout-*.jsonl", ".pi/agent/sessions/**/*.jsonl")
+    found = [path for pattern in patterns for path in home.glob(pattern) if path.is_file()]
+    return sorted(found, key=lambda p: p.stat().st_mtime, reverse=True)
+
+
+__all__ = ["READERS", "Reader", "Recorded", "detect", "own_sessions", "read", "session_files"]

@@ -1,0 +1,88 @@
+"""A recorded session as the messages some agent sent, in their native format, and the plug for readers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(slots=True, kw_only=True)
+class Recorded:
+    """One context of a recorded session: from its first message to its end or to the agent's own compaction."""
+
+    id: str
+    source: str
+    """Name of the reader."""
+    format: str
+    """Name of the wire format of `messages`."""
+    messages: list[Any] = field(default_factory=list)
+    model: str = ""
+    cwd: str = ""
+    times: dict[int, float] = field(default_factory=dict)
+    """Message index → seconds since the epoch, where recorded."""
+    usages: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """Assistant message index → usage that the provider reported for the request it answers."""
+    malformed: int = 0
+    """Lines or records that could not be read."""
+    compacted: bool = False
+    """Whether the agent compacted this context itself at its end."""
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """One row of the table: how to recognise a file by its beginning, and how to read it."""
+
+    name: str
+    about: str
+    suffixes: tuple[str, ...]
+    matches: Callable[[Any], bool]
+    """Given the first JSON records of the file (at most 40)."""
+    read: Callable[[Path], Iterator[Recorded]]
+
+
+def load(path: Path) -> Any:
+    """Parse a JSON file, with orjson where it is installed."""
+    data = path.read_bytes()
+    try:
+        import orjson
+    except ImportError:
+        return json.loads(data)
+    try:
+        return orjson.loads(data)
+    except ValueError:
+        return json.loads(data)
+
+
+def lines(path: Path) -> Iterator[dict[str, Any] | None]:
+    """Give the objects of a JSONL file; None for every line that is no JSON object."""
+    with path.open("rb") as file:
+        for line in file:
+            if line.strip():
+                try:
+                    value = json.loads(line)
+                except ValueError:
+                    value = None
+                yield value if isinstance(value, dict) else None
+
+
+def seconds(stamp: Any) -> float | None:
+    """Read an ISO time stamp or a number of seconds or milliseconds."""
+    if isinstance(stamp, int | float) and not isinstance(stamp, bool):
+        return stamp / 1000 if stamp > 1e11 else float(stamp)
+    if isinstance(stamp, str):
+        try:
+            return datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp()
+        except ValueError:
+            return None
+    return None
+
+
+def call(call_id: str, name: str, arguments: Any) -> dict[str, Any]:
+    """Make a chat completions tool call."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": text}}

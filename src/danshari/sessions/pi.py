@@ -1,0 +1,96 @@
+"""pi and OpenClaw sessions: an append-only log of messages, given as chat completions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from danshari.sessions.base import Reader, Recorded, call, lines, seconds
+
+
+def _matches(records: list[Any]) -> bool:
+    return any(isinstance(r, dict) and r.get("type") == "session" and "cwd" in r for r in records[:3])
+
+
+def read(path: Path) -> Iterator[Recorded]:
+    """Yield one session per context; a compaction entry ends one."""
+    session = Recorded(id=path.stem, source="pi", format="openai-chat")
+    number = 1
+    for record in lines(path):
+        if record is None:
+            session.malformed += 1
+        elif record.get("type") == "session":
+            session.cwd = str(record.get("cwd", ""))
+        elif record.get("type") == "model_change":
+            session.model = str(record.get("modelId") or session.model)
+        elif record.get("type") == "compaction":
+            number += 1
+            session.compacted = True
+            yield session
+            session = Recorded(id=f"{path.stem}#{number}", source="pi", format="openai-chat", model=session.model,
+                               messages=[{"role": "user", "content": str(record.get("summary", ""))}])  # fmt: skip
+        elif record.get("type") == "message":
+            _add(session, record)
+    if session.messages or session.malformed:
+        yield session
+
+
+def _add(session: Recorded, record: dict[str, Any]) -> None:
+    message = record.get("message")
+    if not isinstance(message, dict):
+        session.malformed += 1
+        return
+    built = _built(message)
+    if built is None:
+        return
+    at = len(session.messages)
+    if (time := seconds(record.get("timestamp"))) is not None:
+        session.times[at] = time
+    usage = message.get("usage")
+    if isinstance(usage, dict) and built["role"] == "assistant":
+        cached = float(usage.get("cacheRead") or 0)
+        total = float(usage.get("input") or 0) + cached + float(usage.get("cacheWrite") or 0)
+        if total:
+            session.usages[at] = {"prompt_tokens": total, "prompt_tokens_details": {"cached_tokens": cached}}
+    session.messages.append(built)
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(p.get("text", "")) for p in content or () if isinstance(p, dict) and p.get("type") == "text")
+
+
+def _built(message: dict[str, Any]) -> dict[str, Any] | None:
+    role, content = message.get("role"), message.get("content")
+    if role == "user":
+        images = [
+            {"type": "image_url", "image_url": {"url": f"data:{p.get('mimeType', 'image/png')};base64,{p.get('data', '')}"}}
+            for p in (content if isinstance(content, list) else ()) if isinstance(p, dict) and p.get("type") == "image"
+        ]  # fmt: skip
+        text = _text(content)
+        return {"role": "user", "content": [{"type": "text", "text": text}, *images] if images else text}
+    if role == "toolResult":
+        return {"role": "tool", "tool_call_id": str(message.get("toolCallId", "")),
+                "name": str(message.get("toolName", "")), "content": _text(content)}  # fmt: skip
+    if role == "bashExecution":
+        return {"role": "user", "content": f"$ {message.get('command', '')}\n{message.get('output', '')}"}
+    if role != "assistant":
+        return None
+    parts = [p for p in (content if isinstance(content, list) else ()) if isinstance(p, dict)]
+    built: dict[str, Any] = {"role": "assistant", "content": _text(content) or None}
+    thinking = "\n".join(str(p.get("thinking", "")) for p in parts if p.get("type") == "thinking")
+    if thinking:
+        built["reasoning_content"] = thinking
+    calls = [call(str(p.get("id", "")), str(p.get("name", "")), p.get("arguments") or {}) for p in parts
+             if p.get("type") == "toolCall"]  # fmt: skip
+    if calls:
+        built["tool_calls"] = calls
+    return built if calls or built["content"] else None
+
+
+READER = Reader(
+    name="pi", about="pi or OpenClaw session (~/.pi/agent/sessions/*/*.jsonl)", suffixes=(".jsonl",),
+    matches=_matches, read=read,
+)  # fmt: skip
