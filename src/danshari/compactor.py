@@ -6,7 +6,6 @@ danshari is caught in one place (`Compactor._safely`), and the last good view is
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import math
@@ -22,7 +21,7 @@ from danshari.archive.base import Archive, Entry, MemoryArchive, entry_of
 from danshari.compaction import Compaction, Held
 from danshari.core.edits import Drop, Edit, Effects, Fold, Insert, Replace, Restore, View
 from danshari.core.facts import Facts
-from danshari.core.plan import Plan, Situation, pressure_of, soft_line
+from danshari.core.plan import Plan, Situation, pressure_of, rest_after, soft_line
 from danshari.core.policy import Policy
 from danshari.core.prices import Model, Prices
 from danshari.core.session import Session, session_from_dict
@@ -133,6 +132,8 @@ class Compactor:
 
     async def acompact(self, messages: Any, **options: Any) -> Compaction:
         """Do what `compact` does without holding up the event loop."""
+        import asyncio  # costs more than the rest of this module, and only async callers need it
+
         return await asyncio.to_thread(self.compact, messages, **options)
 
     def preview(self, messages: Any, *, force: Force = None) -> Compaction:
@@ -153,7 +154,7 @@ class Compactor:
 
     def _safely(self, payload: Any, *, force: bool, sent: int | None = None) -> Compaction:
         """Fail open: on any fault the last good ledger is replayed, or the caller's messages go out as they are."""
-        format, notes = (self._format, ()) if self._format else detect(payload)  # noqa: A001
+        format, notes = self._known_format(payload)  # noqa: A001
         messages = format.messages(payload)
         before = self._session
         try:
@@ -163,10 +164,19 @@ class Compactor:
             self._session = before
             result = self._fallback(payload, format, f"{type(fault).__name__}: {fault}")
         self._last = result
-        _log.info("compaction", extra={"danshari": result.to_dict()})
+        if _log.isEnabledFor(logging.INFO):
+            _log.info("compaction", extra={"danshari": result.to_dict()})
         if self.on_compaction is not None:
             self.on_compaction(result)
         return result
+
+    def _known_format(self, payload: Any) -> tuple[Format, tuple[str, ...]]:
+        """Detect the format anew only until the conversation has shown messages that one format alone has."""
+        if self._format is not None:
+            return self._format, ()
+        if self._track is not None and self._track.facts.call_turns:
+            return self._track.format, ()
+        return detect(payload)
 
     def _fallback(self, payload: Any, format: Format, fault: str) -> Compaction:  # noqa: A002
         track, self._track = self._track, None
@@ -190,12 +200,17 @@ class Compactor:
         edits = admitted(track, self.policy, first)
         self._commit(track, edits, batch=False)
         sent_items = self._sent_items(track, sent)
+        if not self._session.served and sent_items:
+            before = sum(facts.tokens[:sent_items])
+            account = self._session.account.joined(before, facts.items[sent_items - 1].turn, self.model.prices)
+            self._session = replace(self._session, account=account)
         situation = self._situation(track, sent_items, force=force)
         why = weigh(self.policy, situation, force=force)
         decision = decide(track, self.policy, self.model, situation, why, self._session.ledger)
         notes += decision.notes
         if decision.edits:
             self._commit(track, decision.edits, batch=True)
+        self._session = replace(self._session, rest_until=rest_after(decision.plan, facts.turn) if why else self._session.rest_until)
         if decision.edits or edits:
             self._bind(track, edits, decision, notes)
         shown = self._session.calibration.tokens(track.shown + self._extra_tokens)
@@ -260,7 +275,7 @@ class Compactor:
         return Situation(
             facts=facts, sizes=track.sizes, sent=sent, prices=prices, cold=cold, rounds_seen=facts.turn,
             rounds_left=self._rounds_left(tokens, hard), purse=session.account.purse(policy.purse) if sent else math.inf,
-            since_commit=since, pressure=pressure, need=need,
+            since_commit=since, resting=facts.turn < session.rest_until, pressure=pressure, need=need,
         )  # fmt: skip
 
     def _rounds_left(self, tokens: float, hard: float) -> float:

@@ -11,7 +11,7 @@ from danshari.core.model import Chain
 from danshari.core.tokens import Count
 from danshari.core.tools import Tools
 from danshari.formats import Format
-from danshari.formats.base import plain
+from danshari.formats.base import Patches, plain
 
 _MOVED = 6
 """So many earlier messages may differ in form only (moved cache marks) and still count as the same history."""
@@ -29,7 +29,7 @@ class Track:
         """Tokens of each item as the view shows it."""
         self.shown = 0.0
         self._chain = Chain()
-        self._patched: dict[int, tuple[Any, Any, Any]] = {}
+        self._patches = Patches(View((), self.effects))
 
     def follow(self, messages: Sequence[Any], ledger: Sequence[Edit]) -> bool:
         """Take in `messages`; False (and nothing changed) if they do not continue what was read before."""
@@ -37,7 +37,8 @@ class Track:
         if len(messages) < known:
             return False
         head = messages[:known] if len(messages) > known else messages
-        if head != self.messages and not self._same_pieces(head):
+        self._patches.same = head == self.messages
+        if not self._patches.same and not self._same_pieces(head):
             return False
         self.messages = list(messages)
         before = len(self._chain.items)
@@ -72,6 +73,7 @@ class Track:
             self.sizes[at] = self._size(edit)
         for at in self.effects.gone:
             self.sizes[at] = 0.0
+        self._patches = Patches(View(facts.items, self.effects))
         extra = sum(facts.count(fold.text) for _, fold in self.effects.folds.values())
         self.shown = sum(self.sizes) + extra
 
@@ -83,6 +85,7 @@ class Track:
                 self.resolve(ledger)
                 return
             self.effects.texts[at] = edit
+            self._patches.change(self.facts.items[at].at, edit.text or None)
             size = self._size(edit)
             self.shown += size - self.sizes[at]
             self.sizes[at] = size
@@ -93,7 +96,7 @@ class Track:
     def write(self, payload: Any, effects: Effects | None = None) -> Any:
         """Write the view into the caller's payload."""
         shown = View(self.facts.items, effects or self.effects)
-        return self.format.write(payload, shown, self._patched if effects is None else None)
+        return self.format.write(payload, shown, self._patches if effects is None else None)
 
 
 def _key(piece: Any) -> tuple[Any, ...]:

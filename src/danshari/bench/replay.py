@@ -11,6 +11,7 @@ from typing import Any
 from danshari import data
 from danshari.bench.measures import Support, Watch
 from danshari.compactor import Compactor
+from danshari.core.facts import Facts
 from danshari.core.policy import Policy
 from danshari.core.prices import Prices
 from danshari.core.tokens import Count
@@ -143,6 +144,8 @@ def replay(
     name = model or session.model or DEFAULT_MODEL
     now = [0.0]
     compactor = Compactor(policy, model=name, window=window, prices=prices, format=session.format, clock=lambda: now[0])
+    if window is None and (wide := _widened(session, format, compactor)):
+        compactor.set_model(name, window=wide)
     used = compactor.model.prices
     cache = PrefixCache(format, data.estimator(compactor.model.family), used)
     found = Replayed(session=session.id, policy=compactor.policy.name, prices=used, model=name)
@@ -167,6 +170,16 @@ def replay(
         if watch is not None:
             watch.action(session.messages[at], found.support)
     return found
+
+
+def _widened(session: Recorded, format: Format, compactor: Compactor) -> int:  # noqa: A002
+    """Give a window that holds the whole recording where the model's would not, so that doing nothing is possible.
+
+    Such recordings hold more than their agent really sent (cut outputs are stored whole); 0 where all is well.
+    """
+    facts = Facts(data.tools(), data.estimator(compactor.model.family))
+    facts.extend(format.read(session.messages))
+    return int(1.5 * facts.total) if facts.total > 0.8 * compactor.model.window else 0
 
 
 def _new_problems(format: Format, source: Sequence[Any], shown: Sequence[Any]) -> tuple[str, ...]:  # noqa: A002

@@ -38,6 +38,8 @@ class Facts:
         """Position of the first item after the last assistant item."""
         self.call_turns: list[int] = []
         """Turns that made calls, ascending; the length counts rounds with calls."""
+        self.turn_at: list[int] = [0]
+        """Turn → position of its first item."""
         self.call_of: dict[int, int] = {}
         self.result_of: dict[int, int] = {}
         self.pending: dict[str, int] = {}
@@ -69,6 +71,8 @@ class Facts:
         """Take new items in; everything known before stays as it is."""
         for item in items:
             at = len(self.items)
+            while len(self.turn_at) <= item.turn:
+                self.turn_at.append(at)
             self.items.append(item)
             self.index.setdefault(item.id, at)
             size = self.count(item.text) + item.weight + _OVERHEAD
@@ -167,6 +171,10 @@ class Facts:
         if rounds <= 0:
             return self.turn + 1
         return self.call_turns[-rounds] if len(self.call_turns) >= rounds else 0
+
+    def before(self, turn: int) -> int:
+        """Give the position at which `turn` begins: everything before it is older."""
+        return self.turn_at[turn] if turn < len(self.turn_at) else len(self.items)
 
     def stale(self, at: int) -> bool:
         """Say whether the file shown at `at` was changed since."""

@@ -101,6 +101,16 @@ def _fill(lines: Sequence[str], scored: Sequence[tuple[float, int]], budget: int
     return kept
 
 
+def is_source(lines: Sequence[str]) -> bool:
+    """Say whether a text reads as source code: several definitions, and much of it indented or code-ended."""
+    sample = [line for line in lines[:400] if line.strip()]
+    if len(sample) < 20:
+        return False
+    definitions = sum(1 for line in sample if _DEFINITION.match(line))
+    shaped = sum(1 for line in sample if line[:1] in " \t" or line.rstrip()[-1:] in "{};:,)(")
+    return definitions >= max(2, len(sample) // 80) and shaped > 0.6 * len(sample)
+
+
 def ends(text: str, budget: int) -> tuple[str, str]:
     """Give the first 60 % and the last 40 % of `budget` characters, cut at plain ASCII so that no grapheme splits."""
     first = _safe(text, budget * 3 // 5, -1)

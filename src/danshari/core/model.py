@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Literal, NewType
+from typing import Any, Literal, NamedTuple, NewType
 
 ItemId = NewType("ItemId", str)
 Digest = NewType("Digest", str)
@@ -53,17 +53,19 @@ _RANDOM_ID = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_|.-]{18,}\Z")
 
 def hashed(*parts: str) -> str:
     """Hash strings to 32 hex digits; lone surrogates are allowed, part borders count."""
-    state = blake2b(digest_size=16)
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        state.update(b"%d:" % len(data))
-        state.update(data)
-    return state.hexdigest()
+    joined = "".join([f"{len(part)}:{part}" for part in parts])
+    return blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _number(text: str) -> int | float:
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return int(value)
+    """Copy a JSON value with integral floats as integers and without `cache_control`."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items() if k != "cache_control"}
     if isinstance(value, (list, tuple)):
@@ -71,24 +73,25 @@ def _plain(value: Any) -> Any:
     return value
 
 
+_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str).encode
+_decode = json.JSONDecoder(parse_float=_number).decode
+
+
 def canonical(value: Any) -> str:
     """Serialise a JSON value with sorted keys, integral floats as integers and without `cache_control`."""
-    return json.dumps(_plain(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return _encode(_plain(value))
 
 
-def canonical_arguments(arguments: Any) -> str:
+def canonical_arguments(arguments: str) -> str:
     """Serialise call arguments canonically; a string that is not JSON is returned as it stands."""
-    if isinstance(arguments, str):
-        try:
-            return canonical(json.loads(arguments))
-        except (ValueError, RecursionError):
-            return arguments
-    return canonical(arguments)
+    try:
+        return _encode(_decode(arguments))
+    except (ValueError, RecursionError, OverflowError):
+        return arguments
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """What a format found in one message, before ids are given."""
+class Piece(NamedTuple):
+    """What a format found in one message, before ids are given (a named tuple: one is made for every item read)."""
 
     kind: Kind
     role: Role
@@ -127,21 +130,22 @@ class Chain:
             self.items.append(self._item(piece, (message, ordinal)))
 
     def _item(self, piece: Piece, at: Address) -> Item:
-        call = piece.call
-        name = piece.name or (self._names.get(call, "") if call else "")
-        body = piece.text if piece.body is None else piece.body
-        digest = hashed(piece.kind, piece.role, name, body, "!" if piece.failed else "")
-        if piece.kind == "call":
+        kind, role, text, name, call, failed, bound, weight, body, raw = piece
+        if call and not name:
+            name = self._names.get(call, "")
+        covered = f"{kind}{role}{len(name)}:{name}{'!' if failed else '.'}{text if body is None else body}"
+        digest = blake2b(covered.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        if kind == "call":
             self._advance(name, call)
-        elif self._first_user is None and piece.role == "user" and piece.kind == "text":
-            self._first_user = piece.text
+        elif self._first_user is None and role == "user" and kind == "text":
+            self._first_user = text
         key = call + digest
         count = self._seen.get(key, 0)
         self._seen[key] = count + 1
+        chained = f"{self._spine}{count}:{key}".encode("utf-8", "surrogatepass")
         return Item(
-            id=ItemId(hashed(self._spine, key, str(count))[:24]), digest=Digest(digest), role=piece.role,
-            kind=piece.kind, text=piece.text, name=name, call=call, failed=piece.failed, turn=self.turn,
-            bound=piece.bound, at=at, weight=piece.weight, raw=piece.raw,
+            id=ItemId(blake2b(chained, digest_size=12).hexdigest()), digest=Digest(digest), role=role, kind=kind,
+            text=text, name=name, call=call, failed=failed, turn=self.turn, bound=bound, at=at, weight=weight, raw=raw,
         )  # fmt: skip
 
     def _advance(self, name: str, call: str) -> None:

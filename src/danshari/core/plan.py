@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
@@ -47,6 +47,8 @@ class Situation:
     purse: float
     """Units that a commit may put at risk."""
     since_commit: int
+    resting: bool = False
+    """Whether the last weighing held so much that it is not repeated yet."""
     pressure: Pressure = "none"
     need: float = 0.0
     """Tokens to free under force."""
@@ -90,6 +92,8 @@ def due(situation: Situation, policy: Policy) -> str:
     if situation.cold:
         return "cold cache"
     if policy.commit == "cold":
+        return ""
+    if situation.resting:
         return ""
     if situation.pressure == "soft" and situation.since_commit * 2 >= policy.cooldown:
         return "soft line"
@@ -159,9 +163,6 @@ def forced(stages: Iterable[Callable[[], Iterable[Proposal]]], need: float) -> P
     return Plan(batch=tuple(batch), why="forced")
 
 
-@dataclass(slots=True)
-class Weighed:
-    """Figures of the last weighing, shown while nothing is due."""
-
-    plan: Plan = field(default_factory=Plan)
-    turn: int = -1
+def rest_after(plan: Plan, turn: int) -> int:
+    """Give the turn at which held proposals are weighed again: one turn later for every hundred of them."""
+    return turn + len(plan.held) // 100

@@ -52,6 +52,11 @@ class Account:
         """Units that may be put at risk so that the session stays below (1 + share) × doing nothing."""
         return max((1 + share) * self.untouched - self.spent, 0.0)
 
+    def joined(self, sent: float, turns: int, prices: Prices) -> Account:
+        """Book what a session cost before it was joined: every token written once, half of them read each turn."""
+        past = prices.write * sent + prices.read * sent * turns / 2
+        return replace(self, spent=past, untouched=past, full=sent, shown=sent)
+
     def send(self, full: float, shown: float, kept: float, prices: Prices, *, cold: bool) -> Account:
         """Book one request: `kept` tokens of the view stand unchanged since the last one."""
         before = 0.0 if cold else min(self.full, full)
@@ -77,6 +82,8 @@ class Session:
     """Clock reading of the last request, seconds."""
     account: Account = field(default_factory=lambda: Account())
     commit_turn: int = -1
+    rest_until: int = 0
+    """Turn before which held proposals are not weighed again."""
     commits: int = 0
     policy: str = ""
     undone: tuple[int, ...] = ()
@@ -99,7 +106,7 @@ class Session:
         return {
             "format": FORMAT, "ledger": [edit_to_dict(e) for e in self.ledger],
             "calibration": [c.reported, c.estimated, c.ratio], "served": self.served, "sent": self.sent,
-            "last_call": self.last_call, "account": asdict(self.account), "commit_turn": self.commit_turn, "commits": self.commits,
+            "last_call": self.last_call, "account": asdict(self.account), "commit_turn": self.commit_turn, "rest_until": self.rest_until, "commits": self.commits,
             "policy": self.policy, "undone": list(self.undone),
         }  # fmt: skip
 
@@ -113,6 +120,6 @@ def session_from_dict(data: Mapping[str, Any]) -> Session:
         calibration=Calibration(reported=reported, estimated=estimated, ratio=ratio),
         served=str(data["served"]), sent=int(data["sent"]), last_call=None if last is None else float(last),
         account=Account(**{k: float(v) for k, v in data["account"].items()}),
-        commit_turn=int(data["commit_turn"]), commits=int(data["commits"]), policy=str(data["policy"]),
+        commit_turn=int(data["commit_turn"]), rest_until=int(data["rest_until"]), commits=int(data["commits"]), policy=str(data["policy"]),
         undone=tuple(int(n) for n in data["undone"]),
     )  # fmt: skip

@@ -15,6 +15,7 @@ from danshari.formats.base import (
     Changes,
     Format,
     Message,
+    Patches,
     Problem,
     opaque,
     plain,
@@ -137,8 +138,11 @@ class Anthropic(Format):
         """Make a user message with one text block."""
         return {"role": "user", "content": [{"type": "text", "text": text}]}
 
-    def _written(self, messages: Sequence[Any], shown: View, patched: dict[int, tuple[Any, Any, Any]]) -> Any:
-        out = super()._written(messages, shown, patched)
+    def _written(self, messages: Sequence[Any], shown: View, patches: Patches) -> list[Any]:
+        """Write, and move a cache mark whose message left to the nearest earlier message that stayed."""
+        out = super()._written(messages, shown, patches)
+        if not patches.holes:
+            return out
         gone = {shown.items[at].at[0] for at in shown.effects.gone}
         marks = [m for at in gone for m in [_mark(plain(messages[at]))] if m is not None]
         if marks and len(out) < len(messages):

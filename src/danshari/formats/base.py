@@ -39,6 +39,31 @@ class Problem:
         return f"{self.where}: {self.text} ({self.rule})"
 
 
+class Patches:
+    """A view's changes by message, and the patched copies made of them; grown edit by edit."""
+
+    __slots__ = ("changes", "copies", "holes", "same")
+
+    def __init__(self, shown: View) -> None:
+        self.changes: dict[int, dict[int, str | None]] = {}
+        self.copies: dict[int, tuple[Any, Any]] = {}
+        """Message index → (source, copy)."""
+        self.holes = False
+        """Whether some message left as a whole."""
+        self.same = False
+        """Whether the messages are known to equal the sources of `copies`."""
+        for at, edit in shown.effects.texts.items():
+            self.change(shown.items[at].at, edit.text or None)
+        for at in shown.effects.gone:
+            self.change(shown.items[at].at, None)
+
+    def change(self, address: tuple[int, ...], text: str | None) -> None:
+        """Add one change; the message's copy is made anew."""
+        message, ordinal = address
+        self.changes.setdefault(message, {})[ordinal] = text
+        self.copies.pop(message, None)
+
+
 class Format:
     """Shared mechanism of all formats; subclasses know one wire shape and nothing of passes."""
 
@@ -105,46 +130,34 @@ class Format:
         before = plain(messages[start - 1]) if start else None
         for at in range(start, len(messages)):
             message = plain(messages[at])
-            if not isinstance(message, Mapping):
+            if type(message) is not dict and not isinstance(message, Mapping):
                 chain.extend(at, [opaque(message, "user")])
             else:
-                if self.begins_turn(message, before if isinstance(before, Mapping) else None):
+                if self.begins_turn(message, before if isinstance(before, dict) else None):
                     chain.begin_turn()
                 chain.extend(at, self.pieces(message))
             before = message
 
-    def write(self, payload: Any, shown: View, patched: dict[int, tuple[Any, Any, Any]] | None = None) -> Any:
+    def write(self, payload: Any, shown: View, patches: Patches | None = None) -> Any:
         """Patch the caller's payload so that it reads as `shown`; untouched messages stay the same objects.
 
-        `patched` caches patched copies between calls: message index → (source, changes, copy).
+        `patches` keeps the changes of `shown` and the patched copies between calls.
         """
         messages = self.messages(payload)
-        out = self._written(messages, shown, {} if patched is None else patched)
-        if isinstance(payload, Mapping):
-            return payload if out is messages else {**payload, self.key: out}
-        return out
+        out = self._written(messages, shown, patches or Patches(shown))
+        return {**payload, self.key: out} if isinstance(payload, Mapping) else out
 
-    def _written(self, messages: Sequence[Any], shown: View, patched: dict[int, tuple[Any, Any, Any]]) -> Any:
-        effects = shown.effects
-        changes: dict[int, dict[int, str | None]] = {}
-        for at, edit in effects.texts.items():
-            message, ordinal = shown.items[at].at
-            changes.setdefault(message, {})[ordinal] = edit.text or None
-        for at in effects.gone:
-            message, ordinal = shown.items[at].at
-            changes.setdefault(message, {})[ordinal] = None
+    def _written(self, messages: Sequence[Any], shown: View, patches: Patches) -> list[Any]:
         out = list(messages)
-        extra = self._extra(shown)
-        if not changes and not extra:
-            return out
-        for at, change in changes.items():
-            cached = patched.get(at)
-            if cached is None or cached[1] != change or (cached[0] is not messages[at] and cached[0] != messages[at]):
-                cached = (messages[at], change, self.patch(plain(messages[at]), change))
-                patched[at] = cached
-            out[at] = cached[2]
-        self._splice(out, extra)
-        return [m for m in out if m is not None]
+        copies = patches.copies
+        for at, change in patches.changes.items():
+            copy = copies.get(at)
+            if copy is None or (not patches.same and copy[0] is not messages[at] and copy[0] != messages[at]):
+                copy = copies[at] = (messages[at], self.patch(plain(messages[at]), change))
+                patches.holes = patches.holes or copy[1] is None
+            out[at] = copy[1]
+        self._splice(out, self._extra(shown))
+        return [m for m in out if m is not None] if patches.holes else out
 
     def _extra(self, shown: View) -> dict[int, list[tuple[str, Any]]]:
         """Collect what has no message of its own yet: hand-overs and inserted items, by message index."""

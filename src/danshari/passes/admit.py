@@ -12,6 +12,7 @@ from itertools import groupby
 
 from danshari.core.edits import Replace
 from danshari.core.facts import Facts
+from danshari.core.lines import is_source
 from danshari.core.placeholder import is_ours
 from danshari.core.policy import Policy
 from danshari.passes.shorten import squeeze
@@ -20,6 +21,8 @@ _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[(
 _PROGRESS = re.compile(r"[^\n\r]*\r(?=[^\n\r])")
 _BACKSPACE = re.compile(r"[^\n\b]\x08")
 _SQUEEZED = {"run", "search", "list", "job", "other", "web"}
+_READABLE = 30_000
+"""Characters up to which printed source code is left whole at first sight."""
 _REPEATS = 4
 """Equal lines in a row from which a run is written as one line and a count."""
 
@@ -34,12 +37,17 @@ def admit(facts: Facts, policy: Policy, since: int) -> Iterator[Replace]:
         why = "cleaned" if text != item.text else ""
         act = facts.act_at(at)
         kind = act.kind if act else "other"
-        if policy.admit_over and len(text) > policy.admit_over and kind in _SQUEEZED:
+        if policy.admit_over and len(text) > policy.admit_over and kind in _SQUEEZED and not _source(kind, text):
             short = squeeze(facts, at, policy.admit_keep, note=_note(kind))
             if short is not None and len(short) < len(text):
                 text, why = short, f"first sight of {len(item.text)} characters from {item.name or kind}"
         if why and text:
             yield Replace(id=item.id, text=text, by="admit", why=why)
+
+
+def _source(kind: str, text: str) -> bool:
+    """Say whether a run or fetch printed source code of a readable size; that counts as a read and stays whole."""
+    return kind in ("run", "web", "other") and len(text) <= _READABLE and is_source(text.split("\n"))
 
 
 def _note(kind: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from danshari.core.edits import Effects
+from danshari.core.edits import Effects, Replace
 from danshari.core.facts import Facts
 from danshari.core.placeholder import is_ours
 from danshari.core.plan import Proposal
@@ -23,11 +24,12 @@ def elide(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterat
     recent = facts.recent_from(min(policy.keep_rounds, 1) if force else policy.keep_rounds)
     files = set() if force else _kept_files(facts, policy)
     limit = min(policy.max_length, 200) if force else policy.max_length
-    for at in facts.weighty:
-        item = facts.items[at]
-        if item.turn >= recent:
-            break
-        if len(item.text) <= limit or at in effects.gone or _done(effects, at, force) or is_ours(item.text):
+    texts, gone, items = effects.texts, effects.gone, facts.items
+    for at in facts.weighty[: bisect_left(facts.weighty, facts.before(recent))]:
+        if at in gone or (at in texts and _done(texts[at], force)):
+            continue
+        item = items[at]
+        if len(item.text) <= limit or is_ours(item.text):
             continue
         if item.kind == "result":
             proposal = _result(facts, effects, at, policy, force, files)
@@ -37,10 +39,8 @@ def elide(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterat
             yield proposal
 
 
-def _done(effects: Effects, at: int, force: bool) -> bool:
-    edit = effects.texts.get(at)
-    if edit is None:
-        return False
+def _done(edit: Replace, force: bool) -> bool:
+    """Say whether an item was shortened already; admitted ones may be once more, and any but placeholders by force."""
     return edit.by != "admit" and not (force and not edit.text.startswith("{"))
 
 
