@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from danshari.core.edits import Drop, Edit, Effects, Replace, dead_reasoning, resolve
 from danshari.core.facts import Facts
-from danshari.core.laws import Refusal, refuse
+from danshari.core.laws import Refusal, protected, refuse
 from danshari.core.plan import Plan, Proposal, Situation, due, forced, plan
 from danshari.core.policy import Policy
 from danshari.core.prices import Model
@@ -47,7 +47,8 @@ def proposals(facts: Facts, effects: Effects, policy: Policy, *, force: bool) ->
     for name in policy.passes:
         if name in PASSES and (name != "evict" or force):
             for proposal in PASSES[name](facts, effects, policy, force):
-                found.setdefault(proposal.at, proposal)
+                if not protected(facts.items[proposal.at], policy):
+                    found.setdefault(proposal.at, proposal)
     return list(found.values())
 
 

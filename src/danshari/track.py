@@ -11,7 +11,7 @@ from danshari.core.model import Chain
 from danshari.core.tokens import Count
 from danshari.core.tools import Tools
 from danshari.formats import Format
-from danshari.formats.base import Patches, plain
+from danshari.formats.base import Patches
 
 _MOVED = 6
 """So many earlier messages may differ in form only (moved cache marks) and still count as the same history."""
@@ -57,10 +57,7 @@ class Track:
         if len(moved) > _MOVED:
             return False
         for n in moved:
-            old, new = plain(self.messages[n]), plain(head[n])
-            if not isinstance(old, dict) or not isinstance(new, dict):
-                return False
-            if [_key(p) for p in self.format.pieces(old)] != [_key(p) for p in self.format.pieces(new)]:
+            if list(map(_key, self.format.split(self.messages[n]))) != list(map(_key, self.format.split(head[n]))):
                 return False
         return True
 

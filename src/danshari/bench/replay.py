@@ -95,7 +95,7 @@ class PrefixCache:
         """Estimate the tokens of one message; equal objects are counted once."""
         known = self._sizes.get(id(message))
         if known is None:
-            pieces = self._format.pieces(message) if isinstance(message, dict) else []
+            pieces = self._format.split(message)
             known = (message, sum(self._count(p.text) + p.weight + 4.0 for p in pieces))
             self._sizes[id(message)] = known
         return known[1]

@@ -8,7 +8,7 @@ from typing import Any
 
 from danshari.errors import ArgumentError, FormatError
 from danshari.formats.anthropic import Anthropic
-from danshari.formats.base import Format, Problem, plain
+from danshari.formats.base import Format, Problem
 from danshari.formats.openai_chat import OpenAIChat
 from danshari.formats.openai_responses import OpenAIResponses
 
@@ -38,12 +38,10 @@ def detect(payload: object) -> tuple[Format, tuple[str, ...]]:
         if "messages" not in payload:
             raise FormatError("a request needs `messages` or `input`; got keys: " + ", ".join(map(str, payload))[:200])
     messages = chat.messages(payload)
-    counts = {format.name: 0 for format in FORMATS.values()}
+    counts = dict.fromkeys(FORMATS, 0)
     for message in messages:
-        message = plain(message)
-        if isinstance(message, Mapping):
-            for format in FORMATS.values():
-                counts[format.name] += format.sign(message)
+        for wire in FORMATS.values():
+            counts[wire.name] += wire.signed(message)
     best = max(counts, key=lambda name: counts[name])
     if not counts[best]:
         return (anthropic if isinstance(payload, Mapping) and "system" in payload else chat), ()
@@ -62,9 +60,9 @@ class Converted:
 
 def convert(payload: object, to: str, *, source: str | None = None) -> Converted:
     """Convert messages to the format named `to`."""
-    format = named(source) if source else detect(payload)[0]
+    wire = named(source) if source else detect(payload)[0]
     lost: list[str] = []
-    built = named(to).build(format.read(payload), lost)
+    built = named(to).build(wire.read(payload), lost)
     return Converted(payload=built, lost=tuple(lost))
 
 

@@ -26,6 +26,10 @@ FILE_TOKENS = 3000
 """Tokens of an attached file or audio of unknown size; both providers count per page or second."""
 
 
+_MISSHAPEN = (TypeError, AttributeError, KeyError, ValueError, IndexError)
+"""What taking a message of an unexpected shape apart may raise."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """One rule that the provider would reject a request for."""
@@ -77,11 +81,29 @@ class Format:
 
     def matches(self, payload: object) -> bool:
         """Say whether `payload` (a list of messages or a whole request) holds a message that only this format has."""
-        return any(self.sign(plain(m)) for m in self.messages(payload) if isinstance(plain(m), Mapping))
+        return any(self.signed(m) for m in self.messages(payload))
+
+    def signed(self, message: Any) -> bool:
+        """Ask `sign` of any value at all."""
+        message = plain(message)
+        try:
+            return isinstance(message, Mapping) and self.sign(message)
+        except _MISSHAPEN:
+            return False
 
     def pieces(self, message: Message) -> list[Piece]:
         """Split one message; the order is that of the provider's own blocks."""
         raise NotImplementedError
+
+    def split(self, message: Any) -> list[Piece]:
+        """Split any message; one whose shape is not this format's is carried whole and never edited."""
+        message = plain(message)
+        if type(message) is not dict and not isinstance(message, Mapping):
+            return [opaque(message, "user")]
+        try:
+            return self.pieces(message)
+        except _MISSHAPEN:
+            return [opaque(message, message.get("role"))]
 
     def patch(self, message: Message, changes: Changes) -> Message | None:
         """Copy `message` with some pieces changed; None if nothing is left of it."""
@@ -130,12 +152,9 @@ class Format:
         before = plain(messages[start - 1]) if start else None
         for at in range(start, len(messages)):
             message = plain(messages[at])
-            if type(message) is not dict and not isinstance(message, Mapping):
-                chain.extend(at, [opaque(message, "user")])
-            else:
-                if self.begins_turn(message, before if isinstance(before, dict) else None):
-                    chain.begin_turn()
-                chain.extend(at, self.pieces(message))
+            if isinstance(message, dict) and self.begins_turn(message, before if isinstance(before, dict) else None):
+                chain.begin_turn()
+            chain.extend(at, self.split(message))
             before = message
 
     def write(self, payload: Any, shown: View, patches: Patches | None = None) -> Any:
@@ -201,7 +220,7 @@ def opaque(value: Any, role: Any, call: str = "") -> Piece:
         body = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
     except (ValueError, RecursionError):
         body = repr(value)
-    known = role if role in ("system", "user", "assistant", "tool") else "user"
+    known = role if isinstance(role, str) and role in ("system", "user", "assistant", "tool") else "user"
     return Piece(kind="opaque", role=known, text="", call=call, body=body, weight=len(body) // 4, raw=value)
 
 

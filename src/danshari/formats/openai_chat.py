@@ -44,7 +44,7 @@ class OpenAIChat(Format):
 
     def pieces(self, message: Message) -> list[Piece]:
         """Split into reasoning, content parts, refusal, calls; a tool message is one result plus its media."""
-        role: Any = _ROLES.get(message.get("role", ""), None)
+        role: Any = _ROLES.get(message.get("role", ""))
         if role is None:
             return [opaque(message, "user")]
         if role == "tool":

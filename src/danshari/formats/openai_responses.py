@@ -149,7 +149,7 @@ class OpenAIResponses(Format):
 
 
 def _of_agent(message: Message) -> bool:
-    return message.get("role") == "assistant" or message.get("type") in _AGENT
+    return message.get("role") == "assistant" or text_of(message.get("type")) in _AGENT
 
 
 def _is_text(part: Any) -> bool:
