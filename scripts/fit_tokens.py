@@ -311,7 +311,8 @@ def report(corpus: Corpus, rows: dict[str, Array]) -> None:
 
 def fit(corpus: Corpus, options: argparse.Namespace) -> None:
     """Fit every counted family on the fit half and write the data file with its errors on the other half."""
-    families = json.loads(options.out.read_text())["families"] if options.out.exists() else {}
+    stored = json.loads(options.out.read_text()) if options.out.exists() else {}
+    families = stored.get("families", {})
     groups = [d.pieces for d in corpus.documents if not d.test for _ in range(COPIES.get(d.kind, 1))]
     groups += [context.texts for context in corpus.contexts if not context.test]
     for family in corpus.counts:
@@ -319,9 +320,11 @@ def fit(corpus: Corpus, options: argparse.Namespace) -> None:
         row = np.round(nnls(x / y[:, None], np.ones(len(y)))[0], 4)  # relative errors: all sizes count alike
         size = np.abs(judge(corpus, family, row)["document all"])
         mae, p95 = (round(float(value), 4) for value in (size.mean(), np.quantile(size, 0.95)))
-        families[family] = {"row": row.tolist(), "mae": mae, "p95": p95, "n_documents": len(size)}
+        call = families.get(family, {}).get("call", 0)  # measured on reported usage, not fitted here
+        families[family] = {"row": row.tolist(), "mae": mae, "p95": p95, "n_documents": len(size), "call": call}
     source = "half of the local agent sessions and ordinary files; mae, p95 on ~8 KB documents of the other half"
     head = {"format": 1, "features": list(FEATURES), "fitted": date.today().isoformat(), "source": source}
+    head["call_source"] = stored.get("call_source", "")
     text = json.dumps(head | {"families": families}, indent=1)
     options.out.write_text(re.sub(r"\[[^\]]*\]", lambda match: json.dumps(json.loads(match[0])), text) + "\n")
     print(f"{options.out}: {', '.join(families)}")

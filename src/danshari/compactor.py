@@ -197,7 +197,7 @@ class Compactor:
         if not facts.items:
             return self._result(payload, track, [], Decision(), notes, "none")
         first = self._first_sight(track, sent)
-        edits = admitted(track, self.policy, first)
+        edits = admitted(track, self._admission(), first)
         self._commit(track, edits, batch=False)
         sent_items = self._sent_items(track, sent)
         if not self._session.served and sent_items:
@@ -244,6 +244,11 @@ class Compactor:
             notes.append(f"unknown model {self.model.name or '(none given)'}: a window of {self.model.window:,} tokens is assumed")
         return track
 
+    def _admission(self) -> Policy:
+        """Give the policy with its outsize limit no larger than a quarter of the window (4 characters a token)."""
+        policy = self.policy
+        return replace(policy, admit_any=min(policy.admit_any, self.model.window)) if policy.admit_any else policy
+
     def _first_sight(self, track: Track, sent: int | None) -> int:
         if sent is not None:
             return self._sent_items(track, sent)
@@ -265,9 +270,7 @@ class Compactor:
         pressure = pressure_of(tokens, self.model.window, self.reserve, policy)
         hard = self.model.window - self.reserve
         crossed = line if force or policy.commit == "trigger" else hard
-        need = max(tokens - min(crossed, hard) + policy.release * policy.active * self.model.window, 0.0)
-        if tokens <= min(crossed, hard):
-            need = 0.0
+        need = max(tokens - min(crossed, hard), 0.0)
         now, prices = self._clock(), self.model.prices
         idle = session.last_call is not None and now - session.last_call > prices.ttl
         cold = sent == 0 or idle or (0 < tokens < prices.minimum)
@@ -275,7 +278,7 @@ class Compactor:
         return Situation(
             facts=facts, sizes=track.sizes, sent=sent, prices=prices, cold=cold, rounds_seen=facts.turn,
             rounds_left=self._rounds_left(tokens, hard), purse=session.account.purse(policy.purse) if sent else math.inf,
-            since_commit=since, resting=facts.turn < session.rest_until, pressure=pressure, need=need,
+            spare=policy.release * policy.active * self.model.window, since_commit=since, resting=facts.turn < session.rest_until, pressure=pressure, need=need,
         )  # fmt: skip
 
     def _rounds_left(self, tokens: float, hard: float) -> float:
@@ -307,8 +310,8 @@ class Compactor:
             else:
                 continue
             for at in span:
-                act = facts.act_at(at)
-                entries.append(entry_of(facts.items[at], (act.path or act.command) if act else ""))
+                call = facts.call_of.get(at)
+                entries.append(entry_of(facts.items[at], facts.items[call].text[:300] if call is not None else ""))
         return entries
 
     def _bind(self, track: Track, edits: Sequence[Edit], decision: Decision, notes: list[str]) -> None:
@@ -382,6 +385,10 @@ class Compactor:
         """Give the items and effects behind the last compaction; empty before the first."""
         track = self._track
         return View(track.facts.items, track.effects) if track else View((), Effects())
+
+    def last_view(self) -> list[Any]:
+        """Give the messages of the last view in replace mode; empty where nothing was returned yet."""
+        return list(self._returned or ())
 
     def view_format(self) -> Format:
         """Give the format of the conversation; chat completions before the first compaction."""

@@ -77,11 +77,12 @@ def _forced(track: Track, policy: Policy, situation: Situation, ledger: Sequence
     mild = replace(policy, passes=tuple(p for p in policy.passes if p != "evict"))
     evicting = replace(policy, passes=tuple(p for p in policy.passes if p == "evict"))
     effects, freed = track.effects, 0.0
-    for stage, force in ((mild, False), (mild, True), (evicting, True)):
-        if freed >= situation.need:
-            break
-        found = proposals(track.facts, effects, stage, force=force)
-        chosen = forced([lambda found=found: found], situation.need - freed)  # type: ignore[misc]
+    for stage, force, need in (
+        (mild, False, situation.need + situation.spare), (mild, True, situation.need), (evicting, True, situation.need),
+    ):  # fmt: skip
+        if freed >= need:
+            continue
+        chosen = forced(proposals(track.facts, effects, stage, force=force), need - freed)
         before = len(decision.edits)
         _write(chosen.batch, track, policy, decision)
         if len(decision.edits) > before:
@@ -97,7 +98,7 @@ def _total(track: Track, effects: Effects) -> float:
         if at in effects.gone:
             continue
         edit = effects.texts.get(at)
-        total += size if edit is None or edit is track.effects.texts.get(at) else facts.count(edit.text) + 4.0
+        total += size if edit is None or edit is track.effects.texts.get(at) else facts.count.item(facts.items[at].kind, edit.text)
     return total
 
 

@@ -153,7 +153,7 @@ class ScriptedModel:
         if problems:
             raise InvalidRequest("; ".join(map(str, problems)))
         count = data.estimator(self.family)
-        sizes = [sum(count(p.text) + p.weight + 4 for p in format.pieces(m)) for m in messages]
+        sizes = [sum(count.item(p.kind, p.text, p.weight) for p in format.split(m)) for m in messages]
         if sum(sizes) > self.window:
             raise InvalidRequest(f"prompt is too long: {sum(sizes):.0f} tokens > {self.window}")
         same = 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from danshari.core.edits import Edit, Effects, Insert, Replace, View, resolve
+from danshari.core.edits import Edit, Effects, Replace, View, resolve
 from danshari.core.facts import Facts
 from danshari.core.model import Chain
-from danshari.core.tokens import Count
+from danshari.core.tokens import Estimator
 from danshari.core.tools import Tools
 from danshari.formats import Format
 from danshari.formats.base import Patches
@@ -20,7 +20,7 @@ _MOVED = 6
 class Track:
     """Items, facts and effects of one conversation; `follow` takes in what was appended."""
 
-    def __init__(self, format: Format, tools: Tools, count: Count) -> None:  # noqa: A002  (the field's word)
+    def __init__(self, format: Format, tools: Tools, count: Estimator) -> None:  # noqa: A002  (the field's word)
         self.format = format
         self.messages: list[Any] = []
         self.facts = Facts(tools, count)
@@ -67,7 +67,7 @@ class Track:
         self.effects = resolve(ledger, facts.items, facts.index)
         self.sizes = list(facts.tokens)
         for at, edit in self.effects.texts.items():
-            self.sizes[at] = self._size(edit)
+            self.sizes[at] = self._size(at, edit)
         for at in self.effects.gone:
             self.sizes[at] = 0.0
         self._patches = Patches(View(facts.items, self.effects))
@@ -83,12 +83,12 @@ class Track:
                 return
             self.effects.texts[at] = edit
             self._patches.change(self.facts.items[at].at, edit.text or None)
-            size = self._size(edit)
+            size = self._size(at, edit)
             self.shown += size - self.sizes[at]
             self.sizes[at] = size
 
-    def _size(self, edit: Replace | Insert) -> float:
-        return self.facts.count(edit.text) + 4.0 if isinstance(edit, Replace) and edit.text else 0.0
+    def _size(self, at: int, edit: Replace) -> float:
+        return self.facts.count.item(self.facts.items[at].kind, edit.text) if edit.text else 0.0
 
     def write(self, payload: Any, effects: Effects | None = None) -> Any:
         """Write the view into the caller's payload."""

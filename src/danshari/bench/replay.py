@@ -14,7 +14,7 @@ from danshari.compactor import Compactor
 from danshari.core.facts import Facts
 from danshari.core.policy import Policy
 from danshari.core.prices import Prices
-from danshari.core.tokens import Count
+from danshari.core.tokens import Estimator
 from danshari.formats import Format, named
 from danshari.sessions import Recorded
 
@@ -86,7 +86,7 @@ class Replayed:
 class PrefixCache:
     """A provider's prompt cache over the byte prefix of the last request."""
 
-    def __init__(self, format: Format, count: Count, prices: Prices) -> None:  # noqa: A002
+    def __init__(self, format: Format, count: Estimator, prices: Prices) -> None:  # noqa: A002
         self._format, self._count, self._prices = format, count, prices
         self._last: list[Any] = []
         self._sizes: dict[int, tuple[Any, float]] = {}
@@ -96,7 +96,7 @@ class PrefixCache:
         known = self._sizes.get(id(message))
         if known is None:
             pieces = self._format.split(message)
-            known = (message, sum(self._count(p.text) + p.weight + 4.0 for p in pieces))
+            known = (message, sum(self._count.item(p.kind, p.text, p.weight) for p in pieces))
             self._sizes[id(message)] = known
         return known[1]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from danshari.core.lines import identifiers
 from danshari.core.model import Item, ItemId
 from danshari.core.placeholder import is_ours
-from danshari.core.tokens import Count
+from danshari.core.tokens import Estimator
 from danshari.core.tools import Act, Tools, ToolRow
 
 _FAILURE = re.compile(
@@ -19,15 +19,13 @@ _FAILURE = re.compile(
     re.IGNORECASE,
 )
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
-_OVERHEAD = 4.0
-"""Tokens that roles, names and brackets of one item cost on top of its text (measured on chat templates: 3-7)."""
 _SCANNED = 400
 
 
 class Facts:
     """Analyses of one conversation; passes read it and never change it."""
 
-    def __init__(self, tools: Tools, count: Count) -> None:
+    def __init__(self, tools: Tools, count: Estimator) -> None:
         self.tools = tools
         self.count = count
         self.items: list[Item] = []
@@ -75,7 +73,7 @@ class Facts:
                 self.turn_at.append(at)
             self.items.append(item)
             self.index.setdefault(item.id, at)
-            size = self.count(item.text) + item.weight + _OVERHEAD
+            size = self.count.item(item.kind, item.text, item.weight)
             self.tokens.append(size)
             self.total += size
             if item.role == "assistant":
@@ -166,6 +164,10 @@ class Facts:
         """Give the tool row of the call or result at `at`."""
         return self.tools.row(self.items[at].name)
 
+    def newest_plan(self, at: int) -> bool:
+        """Say whether the item at `at` is the newest call of a plan tool (todo list, plan)."""
+        return self._plan.get(self.items[at].name) == at
+
     def recent_from(self, rounds: int) -> int:
         """Give the first turn of the newest `rounds` rounds with calls; beyond the newest turn for 0."""
         if rounds <= 0:
@@ -199,8 +201,3 @@ class Facts:
             if item.role == "assistant" and item.kind in ("call", "text"):
                 words |= identifiers(item.text[:2000])
         return words
-
-
-def positions(facts: Facts, ids: Sequence[ItemId]) -> list[int]:
-    """Look ids up; unknown ones are left out."""
-    return [facts.index[i] for i in ids if i in facts.index]

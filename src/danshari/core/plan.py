@@ -51,7 +51,9 @@ class Situation:
     """Whether the last weighing held so much that it is not repeated yet."""
     pressure: Pressure = "none"
     need: float = 0.0
-    """Tokens to free under force."""
+    """Tokens to free under force, to come below the line that was crossed."""
+    spare: float = 0.0
+    """Tokens to free beyond that, as far as gentle means go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,22 +146,15 @@ def _best(
     return best
 
 
-def forced(stages: Iterable[Callable[[], Iterable[Proposal]]], need: float) -> Plan:
-    """Take whole stages, gentlest first, and of the last one only as much as frees `need` tokens."""
+def forced(proposals: Iterable[Proposal], need: float) -> Plan:
+    """Take proposals in their order until `need` tokens are freed."""
     batch: list[Proposal] = []
-    taken: set[int] = set()
     freed = 0.0
-    for stage in stages:
+    for proposal in proposals:
         if freed >= need:
             break
-        for proposal in stage():
-            if freed >= need:
-                break
-            if proposal.at in taken:
-                continue
-            taken.add(proposal.at)
-            batch.append(proposal)
-            freed += proposal.freed
+        batch.append(proposal)
+        freed += proposal.freed
     return Plan(batch=tuple(batch), why="forced")
 
 

@@ -34,6 +34,7 @@ class Policy:
     arguments: Arguments = _knob("written", "old call arguments that may go: all, only text that is on disk by now, none")
     admit_over: int = _knob(2400, "characters; command output, listings and search hits above are squeezed at first sight; 0: never")
     admit_keep: int = _knob(1500, "characters of telling lines that first sight keeps")
+    admit_any: int = _knob(100_000, "characters; any result above, reads too, is squeezed at first sight (never more than a quarter of the window)")
     protected: tuple[str, ...] = _knob(("Skill",), "tools (globs, any case) whose calls and results no pass touches")
     pinned: tuple[str, ...] = _knob((), "texts; an item that contains one is never touched")
     placeholder: Literal["seed", "full"] = _knob("full", "seed: the four fields; full: recall id and gist too")

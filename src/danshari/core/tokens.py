@@ -8,7 +8,6 @@ Coefficients are data (`data/tokens.json`), fitted by `scripts/fit_tokens.py`, a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 FEATURES = (
@@ -58,22 +57,35 @@ def literal_tokens(text: str) -> float:
     return wide / 1.5 + (len(text) - wide) / 4
 
 
+OVERHEAD = 4.0
+"""Tokens that role and separators of one item cost (chat templates: 3 to 7)."""
+EMOJI = 1.3
+"""Tokens that a character beyond the basic plane costs more than the row says (o200k: 2.0 tokens on average for 24 common emoji, .7 by the row)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimator:
     """One tokenizer family's coefficients; `row` follows `FEATURES`, empty for the seed's formula."""
 
     family: str
     row: tuple[float, ...] = ()
+    call: float = 0.0
+    """Tokens that one tool call costs beside its arguments (frame, name, id)."""
 
     def __call__(self, text: str) -> float:
         """Estimate the tokens of `text`; never negative, 0 for the empty string."""
         if not self.row:
             return literal_tokens(text)
-        count = text.encode("utf-8", "surrogatepass").translate(_TABLE).count
-        total = 0.0
+        data = text.encode("utf-8", "surrogatepass")
+        count = data.translate(_TABLE).count
+        total = 0.0 if text.isascii() else EMOJI * data.count(b"\xf0")
         for needle, weight in self._terms():
             total += weight * count(needle)
         return total
+
+    def item(self, kind: str, text: str, weight: float = 0.0) -> float:
+        """Estimate one item: its text, what the text does not show, and the frame around it."""
+        return self(text) + weight + OVERHEAD + (self.call if kind == "call" else 0.0)
 
     def _terms(self) -> tuple[tuple[bytes, float], ...]:
         terms = _TERMS.get(self.row)
@@ -85,5 +97,3 @@ class Estimator:
 
 _TERMS: dict[tuple[float, ...], tuple[tuple[bytes, float], ...]] = {}
 LITERAL = Estimator(family="literal")
-Count = Callable[[str], float]
-"""Anything that turns text into a number of tokens."""

@@ -105,7 +105,7 @@ def estimator(family: str) -> Estimator:
         raise ArgumentError("danshari/data/tokens.json was fitted for other features; run scripts/fit_tokens.py fit")
     rows = table["families"]
     row = rows.get(family) or rows["claude-new"]
-    return Estimator(family=family, row=tuple(map(float, row["row"])))
+    return Estimator(family=family, row=tuple(map(float, row["row"])), call=float(row.get("call", 0)))
 
 
 def families() -> tuple[str, ...]:

@@ -37,8 +37,10 @@ def admit(facts: Facts, policy: Policy, since: int) -> Iterator[Replace]:
         why = "cleaned" if text != item.text else ""
         act = facts.act_at(at)
         kind = act.kind if act else "other"
-        if policy.admit_over and len(text) > policy.admit_over and kind in _SQUEEZED and not _source(kind, text):
-            short = squeeze(facts, at, policy.admit_keep, note=_note(kind))
+        outsized = 0 < policy.admit_any < len(text)
+        if outsized or (0 < policy.admit_over < len(text) and kind in _SQUEEZED and not _source(kind, text)):
+            keep = policy.admit_any // 4 if outsized and kind not in _SQUEEZED else policy.admit_keep
+            short = squeeze(facts, at, keep, note=_note(kind))
             if short is not None and len(short) < len(text):
                 text, why = short, f"first sight of {len(item.text)} characters from {item.name or kind}"
         if why and text:

@@ -16,7 +16,6 @@ from danshari.passes.shorten import short_arguments, squeeze, stand_in
 _STAND_IN = 260
 """Characters that a placeholder takes, for the planner's estimate."""
 _KEPT_KINDS = {"skill", "recall", "plan", "agent", "ask"}
-_EDITS = {"edit", "write"}
 
 
 def elide(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterator[Proposal]:
@@ -92,17 +91,18 @@ def _telling(facts: Facts, at: int, budget: int, note: str, policy: Policy) -> s
 def _arguments(facts: Facts, at: int, policy: Policy, force: bool) -> Proposal | None:
     if policy.arguments == "none":
         return None
-    item = facts.items[at]
     act = facts.acts[at]
-    size = len(item.text)
-    if policy.arguments == "all" or (force and act.kind not in _KEPT_KINDS):
-        if policy.arguments != "all" and act.kind in _EDITS and at in facts.on_disk:
-            write: Callable[[], str | None] = partial(short_arguments, facts, at, policy)
-        else:
-            write = partial(stand_in, facts, at, policy)
+    write: Callable[[], str | None]
+    if policy.placeholder == "seed":
+        write = partial(stand_in, facts, at, policy)
+    elif act.kind in _KEPT_KINDS:
+        return None
+    elif policy.arguments == "all" or force:
+        write = partial(short_arguments, facts, at, policy, everything=True)
     elif at in facts.on_disk and act.kind == "write":
         write = partial(short_arguments, facts, at, policy)
     else:
         return None
+    size = len(facts.items[at].text)
     freed = facts.tokens[at] * max(size - _STAND_IN, 0) / size
     return Proposal(at=at, freed=freed, by="elide", why="old arguments", write=write)

@@ -12,12 +12,12 @@ from danshari.core.policy import Policy
 
 
 def evict(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterator[Proposal]:
-    """Propose dropping whole rounds, oldest first; nothing unless under force, never the newest round."""
+    """Propose dropping whole rounds, oldest first; nothing unless under force, never the newest round or the newest plan."""
     if not force:
         return
     for first, last in _rounds(facts):
         span = range(first, last + 1)
-        if any(at in effects.gone or protected(facts.items[at], policy) for at in span):
+        if any(at in effects.gone or protected(facts.items[at], policy) or facts.newest_plan(at) for at in span):
             continue
         freed = 0.0
         for at in span:

@@ -56,24 +56,27 @@ def squeeze(facts: Facts, at: int, budget: int, *, note: str = "", wanted_at: in
     return text if len(text) < len(item.text) else None
 
 
-def short_arguments(facts: Facts, at: int, policy: Policy) -> str | None:
-    """Write arguments without the text that is on disk; every other argument stays as it is."""
+def short_arguments(facts: Facts, at: int, policy: Policy, *, everything: bool = False) -> str | None:
+    """Write arguments without the text that is on disk (or, for `everything`, without any long value)."""
     item = facts.items[at]
     row = facts.row_at(at)
     data = parse_arguments(item.text)
     if not data:
         return None
-    short = {key: _body(item, value, key in row.body, policy) for key, value in data.items()}
-    if short == data:
-        return None
-    return json.dumps(short, ensure_ascii=False)
+    short = {
+        key: _body(item, value, policy, key in row.body) if everything or key in row.body else value
+        for key, value in data.items()
+    }
+    return None if short == data else json.dumps(short, ensure_ascii=False)
 
 
-def _body(item: Item, value: Any, is_body: bool, policy: Policy) -> Any:
-    if not is_body or not isinstance(value, str | list):
+def _body(item: Item, value: Any, policy: Policy, on_disk: bool) -> Any:
+    if not isinstance(value, str | list | dict):
         return value
     size = len(value) if isinstance(value, str) else len(json.dumps(value, ensure_ascii=False))
     if size <= policy.max_length:
         return value
-    text = placeholder(item, gist=f"{size} characters, written to disk by this call")
-    return text if isinstance(value, str) else [json.loads(text)]
+    text = placeholder(item, gist=f"{size} characters{', written to disk by this call' if on_disk else ''}")
+    if isinstance(value, str):
+        return text
+    return [json.loads(text)] if isinstance(value, list) else json.loads(text)

@@ -1,0 +1,90 @@
+"""The adapter that lets the public bug-report cases grade danshari: `check_case.py CASES --adapter danshari.bench.cases:Session`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from danshari import data
+from danshari.bench.phrases import placed
+from danshari.compactor import Compactor
+from danshari.core.policy import Policy
+from danshari.errors import RecallError
+
+_MODEL = "gpt-5"
+_SAFETY = 0.75
+"""The cases count tokens more roughly than we do (3.8 characters each, keys included); aim below their line."""
+
+
+def policy_of(words: Mapping[str, Any]) -> Policy:
+    """Translate a case's policy words into a `Policy`."""
+    base = data.load_policy("balanced")
+    window = int(words.get("window", 128_000))
+    trigger = words.get("trigger") or float(words.get("trigger_ratio", 0.7)) * window
+    keep = words.get("keep_recent_tools")
+    protected = (*base.protected, *words.get("protected_tools", ()))
+    return replace(
+        base, name="case", commit="trigger", token_trigger=int(_SAFETY * float(trigger)),
+        keep_rounds=int(keep) if keep is not None else 4, keep_files=0,
+        max_length=int(words.get("max_tool_length", 200)), squeeze_share=0.0,
+        arguments="all", admit_over=0, release=0.7, estimate="literal", protected=protected, pinned=tuple(words.get("pinned", ())), margin=0.05,
+    )  # fmt: skip
+
+
+class Session:
+    """One case's host: it stores what `compact` returns, as the runner does."""
+
+    def __init__(self, case: Mapping[str, Any], llm: Callable[[Any], Any]) -> None:
+        words = case.get("policy", {})
+        self._engine = Compactor(
+            policy_of(words), model=_MODEL, window=int(words.get("window", 128_000)), mode="replace",
+            format=case["format"], clock=lambda: 0.0,
+        )  # fmt: skip
+        self._words, self._llm = words, llm
+        self.status = "unchanged"
+
+    def compact(self, messages: list[Any], force: bool | str = False) -> list[Any]:
+        """Give what would be sent next."""
+        for message in messages:
+            if isinstance(message, dict) and isinstance(message.get("usage"), dict):
+                self._engine.observe(message["usage"])
+        result = self._engine.compact(messages, force="full" if force == "full" else bool(force))
+        self.status = "micro" if result.edits else "unchanged"
+        return list(result.messages)
+
+    def search(self, query: str) -> list[str]:
+        """Find removed originals."""
+        try:
+            return [entry.text for entry in self._engine.recall(query)]
+        except RecallError:
+            return []
+
+    def retrieve_message(self, query: str) -> list[Any]:
+        """Give the recall call and its result, as the agent would see them."""
+        return placed(self._engine.view_format(), query, "\n".join(self.search(query)[:1]))
+
+    def set_model(self, window: int, input_limit: int | None = None) -> None:
+        """Switch to a model with another window."""
+        limit = input_limit or window
+        line = int(_SAFETY * min(limit, float(self._words.get("trigger_ratio", 1.0)) * window))
+        self._engine.policy = replace(self._engine.policy, token_trigger=line)
+        self._engine.set_model(window=window)
+
+    def undo(self) -> list[Any]:
+        """Take the last batch back."""
+        return list(self._engine.undo().messages)
+
+    def save(self) -> str:
+        """Save the session."""
+        return self._engine.save()
+
+    def load(self, blob: str) -> list[Any]:
+        """Load a session and give its last view."""
+        self._engine.load(blob)
+        return self._engine.last_view()
+
+    def preview(self, messages: list[Any]) -> list[str]:
+        """Describe what `compact` would do."""
+        result = self._engine.preview(messages, force=True)
+        return [f"{edit.by}: {edit.why}" for edit in result.edits] + [str(m) for m in result.messages]
