@@ -80,7 +80,6 @@ class Compactor:
         self._returned: list[Any] | None = None
         self._extra_tokens = 0.0
         self._extra_key: Any = None
-        self._last: Compaction | None = None
         self._hints = False
         self._lock = threading.RLock()
 
@@ -139,13 +138,13 @@ class Compactor:
     def preview(self, messages: Any, *, force: Force = None) -> Compaction:
         """Show what `compact` would do; nothing is committed."""
         with self._lock:
-            saved = (self._session, self._track, self._source, self._returned, self._last, self._hints, self.archive)
+            saved = (self._session, self._track, self._source, self._returned, self._hints, self.archive)
             self._track, self.archive = None, MemoryArchive()
             callback, self.on_compaction = self.on_compaction, None
             try:
                 return self._safely(messages, force=bool(force))
             finally:
-                self._session, self._track, self._source, self._returned, self._last, self._hints, self.archive = saved
+                self._session, self._track, self._source, self._returned, self._hints, self.archive = saved
                 self.on_compaction = callback
 
     def _once(self, messages: Any, sent: int) -> Compaction:
@@ -163,7 +162,6 @@ class Compactor:
             _log.exception("danshari failed open")
             self._session = before
             result = self._fallback(payload, format, f"{type(fault).__name__}: {fault}")
-        self._last = result
         if _log.isEnabledFor(logging.INFO):
             _log.info("compaction", extra={"danshari": result.to_dict()})
         if self.on_compaction is not None:
@@ -431,7 +429,7 @@ class Compactor:
     def undo(self) -> Compaction:
         """Take the last batch back; the ledger is appended to, so the undo itself can be replayed."""
         with self._lock:
-            if self._track is None or self._last is None or not self._session.undone:
+            if self._track is None or not self._session.undone:
                 raise ArgumentError("nothing to undo: no batch was committed in this session")
             start = self._session.undone[-1]
             track, newest = self._track, self._track.facts.items[-1].id
@@ -445,7 +443,6 @@ class Compactor:
             result = self._result(payload, track, edits, Decision(), [], "none")
             if self.mode == "replace":
                 self._returned = list(track.format.messages(result.messages))
-            self._last = result
             return result
 
     def pin(self, *texts: str) -> None:

@@ -40,7 +40,10 @@ class Track:
         self._patches.same = head == self.messages
         if not self._patches.same and not self._same_pieces(head):
             return False
-        self.messages = list(messages)
+        if self._patches.same:
+            self.messages += messages[known:]  # equal objects stay ours: freeing megabytes costs more than the rest
+        else:
+            self.messages = list(messages)
         before = len(self._chain.items)
         self.format.read_tail(messages, self._chain, known)
         self.facts.extend(self._chain.items[before:])

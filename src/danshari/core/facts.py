@@ -9,7 +9,7 @@ from danshari.core.lines import identifiers
 from danshari.core.model import Item, ItemId
 from danshari.core.placeholder import is_ours
 from danshari.core.tokens import Estimator
-from danshari.core.tools import Act, Tools, ToolRow
+from danshari.core.tools import Act, ToolRow, Tools
 
 _FAILURE = re.compile(
     r"^\s*(?:error\b|failed\b|traceback|<tool_use_error>|fatal:|your proposed edit has introduced"

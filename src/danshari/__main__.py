@@ -1,0 +1,5 @@
+"""`python -m danshari`."""
+
+from danshari.cli import main
+
+main()

@@ -1,0 +1,121 @@
+"""What commands share: consoles, reading sessions, work over two cores with a progress bar, JSON out."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from danshari.bench.replay import VECTORS
+from danshari.core.prices import Prices
+from danshari.errors import ArgumentError, SessionError
+from danshari.sessions import Recorded, read, session_files
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+PATHS = click.Path(path_type=Path)
+out = Console(width=None if sys.stdout.isatty() else 132)
+err = Console(stderr=True)
+
+
+def progress() -> Progress:
+    """Make a progress bar on standard error that vanishes when done, and does not appear when piped."""
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=err, transient=True, disable=not err.is_terminal,
+    )  # fmt: skip
+
+
+def table(*columns: str, title: str | None = None, left: int = 1) -> Table:
+    """Make a narrow table; all columns but the first `left` hold numbers."""
+    made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, name in enumerate(columns):
+        made.add_column(name, justify="left" if number < left else "right", no_wrap=number >= left)
+    return made
+
+
+def load_sessions(paths: Sequence[Path]) -> tuple[list[Recorded], list[str]]:
+    """Read all sessions below `paths`; a named file that is none raises, one met in a folder is only noted."""
+    files = session_files(paths)
+    named = {path for path in paths if not path.is_dir()}
+    sessions: list[Recorded] = []
+    skipped: list[str] = []
+    with progress() as bar:
+        for path in bar.track(files, description="reading"):
+            try:
+                sessions += [s for s in read(path) if s.messages]
+            except SessionError as error:
+                if path in named:
+                    raise
+                skipped.append(str(error).split(". Known:")[0])
+    return sessions, skipped
+
+
+def each(work: Callable[[T], R], jobs: Sequence[T], description: str) -> list[R]:
+    """Run independent jobs over the cores, in order, with a progress bar."""
+    with progress() as bar:
+        task = bar.add_task(description, total=len(jobs))
+        if len(jobs) < 4:
+            results = []
+            for job in jobs:
+                results.append(work(job))
+                bar.advance(task)
+            return results
+        with ProcessPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
+            results = []
+            for result in pool.map(work, jobs, chunksize=max(1, min(4, len(jobs) // 16))):
+                results.append(result)
+                bar.advance(task)
+            return results
+
+
+def emit_json(value: Any) -> None:
+    """Print JSON and nothing else."""
+    json.dump(value, sys.stdout, indent=1, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def price_vector(text: str | None) -> Prices | None:
+    """Read `--prices`: the name of a vector (.10, .05, .025, .02) or read,write multipliers; None stays None."""
+    if text is None:
+        return None
+    if text in VECTORS:
+        return VECTORS[text]
+    try:
+        read_price, write_price = (float(part) for part in text.split(","))
+    except ValueError:
+        raise ArgumentError(f"--prices {text!r}: give {', '.join(VECTORS)} or READ,WRITE such as 0.1,1.25") from None
+    return Prices(read=read_price, write=write_price)
+
+
+def percent(share: float) -> str:
+    """Write a share as a percentage."""
+    return f"{100 * share:.1f} %"
+
+
+def pooled(values: Iterable[tuple[float, float]]) -> float:
+    """Give a ratio of sums; 1 where there is nothing."""
+    above, below = 0.0, 0.0
+    for a, b in values:
+        above += a
+        below += b
+    return above / below if below else 1.0
+
+
+def notes(lines: Sequence[str], most: int = 5) -> None:
+    """Print notes to standard error, a few of them."""
+    for line in lines[:most]:
+        err.print(f"[dim]note: {line}[/dim]", highlight=False, soft_wrap=True)
+    if len(lines) > most:
+        err.print(f"[dim]note: … and {len(lines) - most} more[/dim]", highlight=False)

@@ -1,0 +1,61 @@
+"""`danshari policy`: the presets and what their knobs do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from danshari import data
+from danshari.cli.common import emit_json, out, table
+from danshari.core.policy import policy_fields
+
+
+@click.group()
+def policy() -> None:
+    """List, show and explain policies."""
+
+
+@policy.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def list_command(as_json: bool) -> None:
+    """List the presets with the first line of their comment."""
+    rows = {name: _about(data.policy_text(name)) for name in data.policy_names()}
+    if as_json:
+        emit_json(rows)
+        return
+    shown = table("policy", "what it is for", left=2)
+    for name, about in rows.items():
+        shown.add_row(name, about)
+    out.print(shown)
+
+
+def _about(text: str) -> str:
+    first = text.lstrip().splitlines()[0] if text.strip() else ""
+    return first.lstrip("# ").strip() if first.startswith("#") else ""
+
+
+@policy.command("show")
+@click.argument("name")
+def show_command(name: str) -> None:
+    """Print a preset's file, a start for your own: save it, change it, pass its path as --policy."""
+    click.echo(data.policy_text(name).rstrip())
+
+
+@policy.command("explain")
+@click.argument("name", default="balanced")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def explain_command(name: str, as_json: bool) -> None:
+    """Show every knob of a policy (name or path), its value and what it does; * marks what differs from balanced."""
+    values: dict[str, Any] = asdict(data.load_policy(name))
+    if as_json:
+        emit_json({k: list(v) if isinstance(v, tuple) else v for k, v in values.items()})
+        return
+    default = asdict(data.load_policy("balanced"))
+    shown_table = table("knob", "value", "what it does", left=3)
+    for field, text in policy_fields().items():
+        value = values[field]
+        shown = ", ".join(value) if isinstance(value, tuple) else str(value)
+        shown_table.add_row(field + (" *" if value != default[field] else ""), shown, text)
+    out.print(shown_table)
