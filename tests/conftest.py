@@ -9,7 +9,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-settings.register_profile("default", max_examples=int(os.environ.get("DANSHARI_EXAMPLES", "40")), deadline=None, suppress_health_check=_QUIET, derandomize=True)
+settings.register_profile(
+    "default",
+    max_examples=int(os.environ.get("DANSHARI_EXAMPLES", "40")),
+    deadline=None,
+    suppress_health_check=_QUIET,
+    derandomize=True,
+)
 settings.register_profile("nightly", max_examples=10_000, deadline=None, suppress_health_check=_QUIET)
 settings.load_profile(os.environ.get("DANSHARI_LAWS", "default"))
 

@@ -93,14 +93,24 @@ class Compaction:
     def to_dict(self, *, messages: bool = False) -> dict[str, Any]:
         """Give plain JSON values; the messages only if asked for."""
         data: dict[str, Any] = {
-            "format_version": FORMAT, "format": self.format, "policy": self.policy, "model": self.model,
-            "before": self.before, "after": self.after, "live": self.live,
+            "format_version": FORMAT,
+            "format": self.format,
+            "policy": self.policy,
+            "model": self.model,
+            "before": self.before,
+            "after": self.after,
+            "live": self.live,
             "edits": [edit_to_dict(e) for e in self.edits],
             "held": [{"id": h.id, "by": h.by, "why": h.why, "freed": round(h.freed)} for h in self.held],
             "refused": [{"law": r.law, "why": r.why, "edit": edit_to_dict(r.edit)} for r in self.refused],
-            "trigger": self.trigger, "pressure": self.pressure, "earn": self.earn, "cost": self.cost,
-            "hints": self.hints, "notes": list(self.notes), "fault": self.fault,
-        }  # fmt: skip
+            "trigger": self.trigger,
+            "pressure": self.pressure,
+            "earn": self.earn,
+            "cost": self.cost,
+            "hints": self.hints,
+            "notes": list(self.notes),
+            "fault": self.fault,
+        }
         if messages:
             data["messages"] = self.messages
         return data

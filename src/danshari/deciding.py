@@ -61,7 +61,7 @@ def decide(
     facts = track.facts
     if why == "forced":
         return _forced(track, policy, situation, ledger)
-    if binds(facts, model, policy) and not facts.closed() and policy.thinking != "hint":
+    if binds(facts, model) and not facts.closed() and policy.thinking != "hint":
         return Decision(notes=["edits wait for the end of the tool loop: its thinking is bound to what precedes it"])
     if policy.thinking == "keep" and model.binding and any(i.bound for i in facts.items):
         return Decision()
@@ -78,8 +78,10 @@ def _forced(track: Track, policy: Policy, situation: Situation, ledger: Sequence
     evicting = replace(policy, passes=tuple(p for p in policy.passes if p == "evict"))
     effects, freed = track.effects, 0.0
     for stage, force, need in (
-        (mild, False, situation.need + situation.spare), (mild, True, situation.need), (evicting, True, situation.need),
-    ):  # fmt: skip
+        (mild, False, situation.need + situation.spare),
+        (mild, True, situation.need),
+        (evicting, True, situation.need),
+    ):
         if freed >= need:
             continue
         chosen = forced(proposals(track.facts, effects, stage, force=force), need - freed)
@@ -98,7 +100,11 @@ def _total(track: Track, effects: Effects) -> float:
         if at in effects.gone:
             continue
         edit = effects.texts.get(at)
-        total += size if edit is None or edit is track.effects.texts.get(at) else facts.count.item(facts.items[at].kind, edit.text)
+        total += (
+            size
+            if edit is None or edit is track.effects.texts.get(at)
+            else facts.count.item(facts.items[at].kind, edit.text)
+        )
     return total
 
 
@@ -125,7 +131,7 @@ def _write(batch: Iterable[Proposal], track: Track, policy: Policy, decision: De
             decision.refused.append(broken)
 
 
-def binds(facts: Facts, model: Model, policy: Policy) -> bool:
+def binds(facts: Facts, model: Model) -> bool:
     """Say whether an edit now could break thinking that the provider checks."""
     return model.binding and any(item.bound for item in facts.items)
 

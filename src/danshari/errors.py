@@ -43,7 +43,7 @@ class RecallError(DanshariError, LookupError):
     """The archive holds nothing under the given id."""
 
 
-class MissingExtra(DanshariError, ImportError):
+class MissingExtra(DanshariError, ImportError):  # noqa: N818  (says what it is)
     """An optional dependency is missing; the message holds the pip line that installs it."""
 
     def __init__(self, package: str, extra: str) -> None:

@@ -39,13 +39,24 @@ class Turn:
 
 def conversation(format_name: str, request: str, turns: Iterable[Turn], *, system: str = "") -> list[Any]:
     """Build messages in the named format from a first request and scripted turns."""
-    builder = {"openai-chat": _Chat, "anthropic": _Anthropic, "openai-responses": _Responses}[format_name]()
+    builders: dict[str, type[_Builder]] = {
+        "openai-chat": _Chat,
+        "anthropic": _Anthropic,
+        "openai-responses": _Responses,
+    }
+    builder = builders[format_name]()
     if system:
         builder.system(system)
     builder.user(request)
     for number, turn in enumerate(turns):
-        calls = [c if c.id else Call(name=c.name, arguments=c.arguments, result=c.result, failed=c.failed,
-                                     id=f"call_{number:04d}_{place}") for place, c in enumerate(turn.calls)]  # fmt: skip
+        calls = [
+            c
+            if c.id
+            else Call(
+                name=c.name, arguments=c.arguments, result=c.result, failed=c.failed, id=f"call_{number:04d}_{place}"
+            )
+            for place, c in enumerate(turn.calls)
+        ]
         builder.turn(turn, calls)
         if turn.user:
             builder.user(turn.user)
@@ -55,6 +66,15 @@ def conversation(format_name: str, request: str, turns: Iterable[Turn], *, syste
 class _Builder:
     def __init__(self) -> None:
         self.messages: list[Any] = []
+
+    def system(self, text: str) -> None:
+        raise NotImplementedError
+
+    def user(self, text: str) -> None:
+        raise NotImplementedError
+
+    def turn(self, turn: Turn, calls: Sequence[Call]) -> None:
+        raise NotImplementedError
 
 
 class _Chat(_Builder):
@@ -100,9 +120,15 @@ class _Anthropic(_Builder):
         blocks += [{"type": "tool_use", "id": c.id, "name": c.name, "input": c.arguments} for c in calls]
         self.messages.append({"role": "assistant", "content": blocks})
         results = [
-            {"type": "tool_result", "tool_use_id": c.id, "content": c.result, **({"is_error": True} if c.failed else {})}
-            for c in calls if c.result is not None
-        ]  # fmt: skip
+            {
+                "type": "tool_result",
+                "tool_use_id": c.id,
+                "content": c.result,
+                **({"is_error": True} if c.failed else {}),
+            }
+            for c in calls
+            if c.result is not None
+        ]
         if results:
             self.messages.append({"role": "user", "content": results})
 
@@ -119,13 +145,20 @@ class _Responses(_Builder):
 
     def turn(self, turn: Turn, calls: Sequence[Call]) -> None:
         if turn.thinking:
-            self.messages.append({"type": "reasoning", "id": f"rs_{len(self.messages)}", "encrypted_content": "A" * 64,
-                                  "summary": [{"type": "summary_text", "text": turn.thinking}]})  # fmt: skip
+            self.messages.append(
+                {
+                    "type": "reasoning",
+                    "id": f"rs_{len(self.messages)}",
+                    "encrypted_content": "A" * 64,
+                    "summary": [{"type": "summary_text", "text": turn.thinking}],
+                }
+            )
         if turn.text or not calls:
             self._message("assistant", "output_text", turn.text or "…")
         for c in calls:
-            self.messages.append({"type": "function_call", "call_id": c.id, "name": c.name,
-                                  "arguments": json.dumps(c.arguments)})  # fmt: skip
+            self.messages.append(
+                {"type": "function_call", "call_id": c.id, "name": c.name, "arguments": json.dumps(c.arguments)}
+            )
         for c in calls:
             if c.result is not None:
                 self.messages.append({"type": "function_call_output", "call_id": c.id, "output": c.result})
@@ -174,7 +207,7 @@ def reads_as(format: Format, payload: Any, shown: View) -> list[str]:  # noqa: A
     if got == want:
         return []
     at = next((n for n, (a, b) in enumerate(zip(got, want, strict=False)) if a != b), min(len(got), len(want)))
-    return [f"item {at} of {len(got)}/{len(want)}: got {got[at:at + 1]} want {want[at:at + 1]}"]
+    return [f"item {at} of {len(got)}/{len(want)}: got {got[at : at + 1]} want {want[at : at + 1]}"]
 
 
 def _content(item: Item) -> tuple[Any, ...]:

@@ -81,7 +81,12 @@ class Track:
         """Resolve edits that were appended to the ledger; `ledger` holds them already."""
         for edit in edits:
             at = self.facts.index.get(edit.id) if isinstance(edit, Replace) else None
-            if at is None or not isinstance(edit, Replace) or at in self.effects.gone or edit.seen not in self.facts.index:
+            if (
+                at is None
+                or not isinstance(edit, Replace)
+                or at in self.effects.gone
+                or edit.seen not in self.facts.index
+            ):
                 self.resolve(ledger)
                 return
             self.effects.texts[at] = edit
@@ -100,4 +105,11 @@ class Track:
 
 
 def _key(piece: Any) -> tuple[Any, ...]:
-    return piece.kind, piece.role, piece.name, piece.call, piece.body if piece.body is not None else piece.text, piece.failed
+    return (
+        piece.kind,
+        piece.role,
+        piece.name,
+        piece.call,
+        piece.body if piece.body is not None else piece.text,
+        piece.failed,
+    )

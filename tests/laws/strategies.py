@@ -12,7 +12,17 @@ from danshari.testing import Call, Turn, conversation
 
 FORMATS = ("openai-chat", "anthropic", "openai-responses")
 POLICIES = ("balanced", "literal", "repair", "architecture", "off")
-_WORDS = ("parser", "ledger_total", "handleRequest", "错误处理", "résumé", "👩‍💻", "Queue", "retry_limit", "src/app/core.py")
+_WORDS = (
+    "parser",
+    "ledger_total",
+    "handleRequest",
+    "错误处理",
+    "résumé",
+    "👩‍💻",
+    "Queue",
+    "retry_limit",
+    "src/app/core.py",
+)
 _SHAPES = ("code", "log", "listing", "prose", "json", "ansi", "progress", "one line", "repeats", "chinese", "ours")
 
 
@@ -57,7 +67,10 @@ def calls(draw: Any) -> Call:
     failed = draw(st.integers(0, 7)) == 0
     name, arguments = {
         "read": ("Read", {"file_path": path, "offset": draw(st.sampled_from((1, 1, 40)))}),
-        "bash": ("Bash", {"command": draw(st.sampled_from(("pytest -q", f"cat {path}", f"sed -n '1,80p' {path}", "make")))}),
+        "bash": (
+            "Bash",
+            {"command": draw(st.sampled_from(("pytest -q", f"cat {path}", f"sed -n '1,80p' {path}", "make")))},
+        ),
         "grep": ("Grep", {"pattern": "ledger_total"}),
         "edit": ("Edit", {"file_path": path, "old_string": draw(_texts)[:400], "new_string": draw(_texts)}),
         "write": ("Write", {"file_path": path, "content": draw(_texts)}),
@@ -156,6 +169,10 @@ def odd_messages(draw: Any) -> list[Any]:
         elif what == "swap":
             messages[at], messages[-1] = messages[-1], messages[at]
         elif isinstance(messages[at], dict):
-            key = {"role": "role", "content": "content", "key": draw(st.sampled_from(("tool_calls", "type", "output", "call_id")))}
+            key = {
+                "role": "role",
+                "content": "content",
+                "key": draw(st.sampled_from(("tool_calls", "type", "output", "call_id"))),
+            }
             messages[at] = {**messages[at], key[what]: draw(_odd_values)}
     return messages

@@ -25,9 +25,15 @@ from .strategies import FORMATS, Setting, odd_messages, sessions, settings_of_ru
 Session = tuple[str, list[Any]]
 
 
-def compactor(session: Session, setting: Setting) -> Compactor:
+def compactor(session: Session, setting: Setting, **more: Any) -> Compactor:
     return Compactor(
-        setting.policy, model=setting.model, window=setting.window, prices=setting.prices, format=session[0], clock=lambda: 0.0
+        setting.policy,
+        model=setting.model,
+        window=setting.window,
+        prices=setting.prices,
+        format=session[0],
+        clock=lambda: 0.0,
+        **more,
     )
 
 
@@ -202,9 +208,10 @@ def test_protection(session: Session, setting: Setting) -> None:
     for engine, _, _ in run(session, setting):
         shown = engine.view()
         assert not any(
-            shown.items[at].name == "Skill" for at in {*shown.effects.texts, *shown.effects.gone}
+            shown.items[at].name == "Skill"
+            for at in {*shown.effects.texts, *shown.effects.gone}
             if shown.items[at].kind in ("call", "result")
-        )  # fmt: skip
+        )
 
 
 @given(sessions(), settings_of_runs)
@@ -245,8 +252,7 @@ def _text(result: Compaction, edit: Any) -> str:
 def test_replace_mode_is_view_mode(session: Session, setting: Setting) -> None:
     """A caller that stores what we return gets the views that a caller of the full history gets."""
     viewing = compactor(session, setting)
-    storing = compactor(session, setting)
-    storing.mode = "replace"
+    storing = compactor(session, setting, mode="replace")
     held: list[Any] = []
     last = 0
     for at in cuts(session):
@@ -339,7 +345,11 @@ def test_conversion_carries_words_and_pairs(name: str, session: Session) -> None
     old, new = named(session[0]).read(session[1]), named(name).read(converted.payload)
 
     def kinds(items: Any) -> list[tuple[str, str]]:
-        return sorted((i.kind, i.call or i.text.strip()) for i in items if i.kind in ("call", "result", "text") and (i.call or i.text.strip()))
+        return sorted(
+            (i.kind, i.call or i.text.strip())
+            for i in items
+            if i.kind in ("call", "result", "text") and (i.call or i.text.strip())
+        )
 
     assert kinds(old) == kinds(new)
 
@@ -351,8 +361,12 @@ def test_an_archive_given_by_the_caller_is_used() -> None:
     messages = [{"role": "user", "content": "go"}]
     for n in range(8):
         messages += [
-            {"role": "assistant", "content": None, "tool_calls": [{"id": f"c{n}", "type": "function", "function": {"name": "read", "arguments": "{}"}}]},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": f"c{n}", "type": "function", "function": {"name": "read", "arguments": "{}"}}],
+            },
             {"role": "tool", "tool_call_id": f"c{n}", "content": f"{n} " * 400},
-        ]  # fmt: skip
+        ]
     result = engine.compact(messages)
     assert len(own) == len(result.edits) == 4

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,9 +34,9 @@ class Anatomy:
     rounds: int = 0
     size: float = 0.0
     carried: float = 0.0
-    tools: Counter[str] = field(default_factory=Counter)
-    tools_carried: Counter[str] = field(default_factory=Counter)
-    tiers: Counter[str] = field(default_factory=Counter)
+    tools: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    tools_carried: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    tiers: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     big: list[Big] = field(default_factory=list)
     reads: int = 0
     rereads: int = 0
@@ -47,16 +47,35 @@ class Anatomy:
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON values."""
         return {
-            "sessions": self.sessions, "rounds": self.rounds, "tokens": round(self.size),
+            "sessions": self.sessions,
+            "rounds": self.rounds,
+            "tokens": round(self.size),
             "carried_tokens": round(self.carried),
-            "tools": {name: {"tokens": round(n), "carried": round(self.tools_carried[name])}
-                      for name, n in self.tools.most_common()},
+            "tools": {
+                name: {"tokens": round(n), "carried": round(self.tools_carried[name])} for name, n in ranked(self.tools)
+            },
             "tiers": {tier: round(self.tiers[tier]) for tier in TIERS},
-            "biggest": [{"session": b.session, "what": b.what, "label": b.label, "tokens": round(b.tokens),
-                         "carried": round(b.carried)} for b in self.big],
-            "reads": self.reads, "repeated_reads": self.rereads,
-            "repeated_reads_carried": round(self.rereads_carried), "malformed": self.malformed, "notes": self.notes,
-        }  # fmt: skip
+            "biggest": [
+                {
+                    "session": b.session,
+                    "what": b.what,
+                    "label": b.label,
+                    "tokens": round(b.tokens),
+                    "carried": round(b.carried),
+                }
+                for b in self.big
+            ],
+            "reads": self.reads,
+            "repeated_reads": self.rereads,
+            "repeated_reads_carried": round(self.rereads_carried),
+            "malformed": self.malformed,
+            "notes": self.notes,
+        }
+
+
+def ranked(sums: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Sort sums, the largest first."""
+    return sorted(sums.items(), key=lambda pair: -pair[1])
 
 
 def anatomy(sessions: Sequence[Recorded], *, biggest: int = 8) -> Anatomy:
@@ -96,5 +115,6 @@ def _add(found: Anatomy, session: Recorded) -> None:
             seen.add(act.path)
         if tokens > 1000:
             label = (act.path or act.command) if act else item.text
-            found.big.append(Big(session=session.id, what=group, label=" ".join(label.split())[:70], tokens=tokens,
-                                 carried=carried))  # fmt: skip
+            found.big.append(
+                Big(session=session.id, what=group, label=" ".join(label.split())[:70], tokens=tokens, carried=carried)
+            )

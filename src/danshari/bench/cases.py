@@ -1,4 +1,7 @@
-"""The adapter that lets the public bug-report cases grade danshari: `check_case.py CASES --adapter danshari.bench.cases:Session`."""
+"""The adapter that lets the public bug-report cases grade danshari.
+
+check_case.py CASES --adapter danshari.bench.cases:Session
+"""
 
 from __future__ import annotations
 
@@ -25,11 +28,22 @@ def policy_of(words: Mapping[str, Any]) -> Policy:
     keep = words.get("keep_recent_tools")
     protected = (*base.protected, *words.get("protected_tools", ()))
     return replace(
-        base, name="case", commit="trigger", token_trigger=int(_SAFETY * float(trigger)),
-        keep_rounds=int(keep) if keep is not None else 4, keep_files=0,
-        max_length=int(words.get("max_tool_length", 200)), squeeze_share=0.0,
-        arguments="all", admit_over=0, release=0.7, estimate="literal", protected=protected, pinned=tuple(words.get("pinned", ())), margin=0.05,
-    )  # fmt: skip
+        base,
+        name="case",
+        commit="trigger",
+        token_trigger=int(_SAFETY * float(trigger)),
+        keep_rounds=int(keep) if keep is not None else 4,
+        keep_files=0,
+        max_length=int(words.get("max_tool_length", 200)),
+        squeeze_share=0.0,
+        arguments="all",
+        admit_over=0,
+        release=0.7,
+        estimate="literal",
+        protected=protected,
+        pinned=tuple(words.get("pinned", ())),
+        margin=0.05,
+    )
 
 
 class Session:
@@ -38,9 +52,13 @@ class Session:
     def __init__(self, case: Mapping[str, Any], llm: Callable[[Any], Any]) -> None:
         words = case.get("policy", {})
         self._engine = Compactor(
-            policy_of(words), model=_MODEL, window=int(words.get("window", 128_000)), mode="replace",
-            format=case["format"], clock=lambda: 0.0,
-        )  # fmt: skip
+            policy_of(words),
+            model=_MODEL,
+            window=int(words.get("window", 128_000)),
+            mode="replace",
+            format=case["format"],
+            clock=lambda: 0.0,
+        )
         self._words, self._llm = words, llm
         self.status = "unchanged"
 

@@ -67,7 +67,7 @@ class Watch:
                 places = self._atoms.get(atom)
                 if atom in self._head or not places:
                     continue
-                kept = self._holds(atom, places, facts)
+                kept = self._holds(atom, places)
                 if facts.turn - facts.items[places[-1]].turn < HOT:
                     support.hot += 1
                     support.hot_kept += kept
@@ -99,7 +99,7 @@ class Watch:
                     self._lines.setdefault(line, []).append(at)
         self._known = len(facts.items)
 
-    def _holds(self, wanted: str, places: list[int], facts: Facts) -> bool:
+    def _holds(self, wanted: str, places: list[int]) -> bool:
         effects = self._compactor.view().effects
         for at in reversed(places):
             if at in effects.gone:
@@ -115,7 +115,9 @@ class Watch:
             return
         data = parse_arguments(arguments)
         texts = [data[k] for k in row.old if isinstance(data.get(k), str)]
-        texts += [e[k] for e in data.get("edits") or () if isinstance(e, dict) for k in row.old if isinstance(e.get(k), str)]
+        texts += [
+            e[k] for e in data.get("edits") or () if isinstance(e, dict) for k in row.old if isinstance(e.get(k), str)
+        ]
         for text in texts:
             lines = [line for line in _lines(text) if line]
             if not lines:
@@ -124,7 +126,7 @@ class Watch:
                 support.edits_unseen += 1
                 continue
             support.edits += 1
-            support.edits_kept += all(self._holds(line, self._lines[line], facts) for line in lines)
+            support.edits_kept += all(self._holds(line, self._lines[line]) for line in lines)
 
 
 def _lines(text: str) -> list[str]:

@@ -136,9 +136,16 @@ def cuts(session: Recorded, format: Format) -> Iterator[int]:  # noqa: A002
 
 
 def replay(
-    session: Recorded, policy: str | Policy, *, prices: Prices | None = None, model: str | None = None,
-    window: int | None = None, idle: bool = False, check: bool = False, measure: bool = False,
-) -> Replayed:  # fmt: skip
+    session: Recorded,
+    policy: str | Policy,
+    *,
+    prices: Prices | None = None,
+    model: str | None = None,
+    window: int | None = None,
+    idle: bool = False,
+    check: bool = False,
+    measure: bool = False,
+) -> Replayed:
     """Run one session under a policy; `check` tests every view against its format's rules, `measure` counts support."""
     format = named(session.format)  # noqa: A001
     name = model or session.model or DEFAULT_MODEL
@@ -161,10 +168,18 @@ def replay(
         found.milliseconds += 1000 * (time.perf_counter() - started)
         tokens, cached, cost, rewritten = cache.send(result.messages, cold=cold)
         problems = _new_problems(format, session.messages[:at], result.messages) if check else ()
-        found.rounds.append(Round(
-            number=len(found.rounds) + 1, tokens=tokens, cached=cached, cost=cost, edits=len(result.edits),
-            batch=rewritten, trigger=result.trigger if result.edits else "", problems=problems,
-        ))  # fmt: skip
+        found.rounds.append(
+            Round(
+                number=len(found.rounds) + 1,
+                tokens=tokens,
+                cached=cached,
+                cost=cost,
+                edits=len(result.edits),
+                batch=rewritten,
+                trigger=result.trigger if result.edits else "",
+                problems=problems,
+            )
+        )
         if result.fault:
             found.faults.append(result.fault)
         if watch is not None:

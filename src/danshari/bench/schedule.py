@@ -114,7 +114,10 @@ def _programme(
                     found, source = total, earlier
         best.append(found)
         came.append(source)
-    options = [(costs.reading(0, last, -1), -1), *((best[t] + costs.reading(t + 1, last, t), t) for t in range(last + 1))]
+    options = [
+        (costs.reading(0, last, -1), -1),
+        *((best[t] + costs.reading(t + 1, last, t), t) for t in range(last + 1)),
+    ]
     cost, commit = min(options)
     commits = []
     while commit >= 0:

@@ -19,6 +19,7 @@ from danshari.formats import named
 from danshari.testing import Call, Turn, conversation
 from danshari.track import Track
 
+_WIRE = named("openai-chat")
 _MODEL, _WINDOW = "claude-opus-4-5", 4_000_000
 
 
@@ -27,12 +28,20 @@ def history(messages: int, size: int) -> list[Any]:
     each = size // max(messages // 2, 1)
     lines = max(each // 66, 1)
     turns = [
-        Turn(calls=(Call(
-            name="Read", id=f"call_{n:016d}AbC", arguments={"file_path": f"src/module_{n}.py"},
-            result="\n".join(f"def handler_{n}_{k}(request, ledger): return process(request, {k})" for k in range(lines))[:each],
-        ),))
+        Turn(
+            calls=(
+                Call(
+                    name="Read",
+                    id=f"call_{n:016d}AbC",
+                    arguments={"file_path": f"src/module_{n}.py"},
+                    result="\n".join(
+                        f"def handler_{n}_{k}(request, ledger): return process(request, {k})" for k in range(lines)
+                    )[:each],
+                ),
+            )
+        )
         for n in range((messages - 1) // 2)
-    ]  # fmt: skip
+    ]
     return conversation("openai-chat", "Fix the parser in src/app.", turns)
 
 
@@ -56,9 +65,10 @@ def measure_speed(size: int) -> list[dict[str, Any]]:
     for messages in (100, 1000, 10_000):
         held = history(messages, size)
         dump = _time(lambda held=held: json.dumps(held))  # type: ignore[misc]
-        wire = named("openai-chat")
-        cold = _time(lambda held=held: wire.write(held, view(wire.read(held), ())))  # type: ignore[misc]
-        rows.append(_row("cold read+ids+view+write / json.dumps", (cold[0] / dump[0], cold[1] / dump[1]), "×", "≤ 3", messages))
+        cold = _time(lambda held=held: _WIRE.write(held, view(_WIRE.read(held), ())))  # type: ignore[misc]
+        rows.append(
+            _row("cold read+ids+view+write / json.dumps", (cold[0] / dump[0], cold[1] / dump[1]), "×", "≤ 3", messages)
+        )
         for name, reparse in (("caller's own extended list", False), ("equal re-parsed list", True)):
             rows.append(_row(f"warm append, {name}", _warm(held, reparse), "ms", "≤ 2", messages))
     rows += [_estimate(), _planner(size), _import(), _memory(size)]
@@ -95,9 +105,16 @@ def _planner(size: int) -> dict[str, Any]:
     policy = data.load_policy("balanced")
     found = proposals(track.facts, Effects(), policy, force=False)
     situation = Situation(
-        facts=track.facts, sizes=track.sizes, sent=len(track.sizes), prices=data.model(_MODEL).prices, cold=False,
-        rounds_seen=200, rounds_left=200.0, purse=1e9, since_commit=99,
-    )  # fmt: skip
+        facts=track.facts,
+        sizes=track.sizes,
+        sent=len(track.sizes),
+        prices=data.model(_MODEL).prices,
+        cold=False,
+        rounds_seen=200,
+        rounds_left=200.0,
+        purse=1e9,
+        since_commit=99,
+    )
     best, median = _time(lambda: plan(found, situation, policy, "gain"), 31)
     return _row(f"planner, {len(found)} proposals", (1000 * best, 1000 * median), "ms", "≤ 0.5")
 
@@ -107,7 +124,12 @@ def _import() -> dict[str, Any]:
         return _time(lambda: subprocess.run([sys.executable, "-c", code], check=True), 9)
 
     bare, ours, first = run("pass"), run("import danshari"), run("from danshari import compact")
-    row = _row("import danshari beyond the bare interpreter", (1000 * (ours[0] - bare[0]), 1000 * (ours[1] - bare[1])), "ms", "≤ 60")
+    row = _row(
+        "import danshari beyond the bare interpreter",
+        (1000 * (ours[0] - bare[0]), 1000 * (ours[1] - bare[1])),
+        "ms",
+        "≤ 60",
+    )
     row["first use"] = 1000 * (first[1] - bare[1])
     row["what"] += f" (with first use {row['first use']:.0f} ms)"
     return row

@@ -46,15 +46,26 @@ def dollars_command(
     names = ["off", *(p for p in policies if p != "off")]
     jobs: list[Job] = [(s, name, vector) for s in sessions for vector in VECTORS for name in names]
     found = each(_work, jobs, "replaying")
-    by_job = {job[1:] + (n // (len(VECTORS) * len(names)),): result for n, (job, result) in enumerate(zip(jobs, found, strict=True))}
+    by_job = {
+        (*job[1:], n // (len(VECTORS) * len(names))): result
+        for n, (job, result) in enumerate(zip(jobs, found, strict=True))
+    }
     groups = {"all": list(range(len(sessions)))}
     if by_source:
         for n, session in enumerate(sessions):
             groups.setdefault(session.source, []).append(n)
     rows = [
-        _row(group, name, vector, [by_job[name, vector, n] for n in numbers], [by_job["off", vector, n][0] for n in numbers])
-        for group, numbers in groups.items() for vector in VECTORS for name in names[1:]
-    ]  # fmt: skip
+        _row(
+            group,
+            name,
+            vector,
+            [by_job[name, vector, n] for n in numbers],
+            [by_job["off", vector, n][0] for n in numbers],
+        )
+        for group, numbers in groups.items()
+        for vector in VECTORS
+        for name in names[1:]
+    ]
     if as_json:
         emit_json({"sessions": len(sessions), "skipped": skipped, "rows": rows})
         return
@@ -62,7 +73,9 @@ def dollars_command(
     _print(rows)
 
 
-def _row(group: str, policy: str, vector: str, found: list[tuple[Replayed, Best | None]], base: list[Replayed]) -> dict[str, Any]:
+def _row(
+    group: str, policy: str, vector: str, found: list[tuple[Replayed, Best | None]], base: list[Replayed]
+) -> dict[str, Any]:
     support = Support()
     for result, _ in found:
         support.add(result.support)
@@ -70,34 +83,72 @@ def _row(group: str, policy: str, vector: str, found: list[tuple[Replayed, Best 
     ratios = sorted(a / b for a, b in pairs if b)
     bests = [best for _, best in found if best]
     return {
-        "group": group, "policy": policy, "prices": vector, "sessions": len(found),
-        "rounds": sum(len(r.rounds) for r, _ in found), "dollars": pooled(pairs),
+        "group": group,
+        "policy": policy,
+        "prices": vector,
+        "sessions": len(found),
+        "rounds": sum(len(r.rounds) for r, _ in found),
+        "dollars": pooled(pairs),
         "optimal": pooled((b.cost, b.untouched) for b in bests) if bests else None,
-        "median": ratios[len(ratios) // 2] if ratios else 1.0, "worst": ratios[-1] if ratios else 1.0,
+        "median": ratios[len(ratios) // 2] if ratios else 1.0,
+        "worst": ratios[-1] if ratios else 1.0,
         "tokens": pooled((r.tokens, b.tokens) for (r, _), b in zip(found, base, strict=True)),
         "hit_rate": pooled((sum(x.cached for x in r.rounds), r.tokens) for r, _ in found),
-        "edit_support": [support.edits_kept, support.edits], "recent_support": [support.hot_kept, support.hot],
-        "old_support": [support.old_kept, support.old], "unseen_edits": support.edits_unseen,
+        "edit_support": [support.edits_kept, support.edits],
+        "recent_support": [support.hot_kept, support.hot],
+        "old_support": [support.old_kept, support.old],
+        "unseen_edits": support.edits_unseen,
         "actions": [support.actions_kept, support.actions],
         "rewrites": sum(r.rewrites for r, _ in found) / max(len(found), 1),
         "invalid": sum(bool(x.problems) for r, _ in found for x in r.rounds),
         "faults": sum(len(r.faults) for r, _ in found),
-    }  # fmt: skip
+    }
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    shown = table("sessions", "policy", "price", "n", "dollars", "optimal", "median", "worst", "tokens", "hits",
-                  "edits", "recent", "older", "rewr.", "bad", left=2)  # fmt: skip
+    shown = table(
+        "sessions",
+        "policy",
+        "price",
+        "n",
+        "dollars",
+        "optimal",
+        "median",
+        "worst",
+        "tokens",
+        "hits",
+        "edits",
+        "recent",
+        "older",
+        "rewr.",
+        "bad",
+        left=2,
+    )
     for row in rows:
         shown.add_row(
-            row["group"], row["policy"], row["prices"], str(row["sessions"]), f"{row['dollars']:.3f}",
-            f"{row['optimal']:.3f}" if row["optimal"] else "–", f"{row['median']:.3f}", f"{row['worst']:.3f}",
-            f"{row['tokens']:.3f}", f"{row['hit_rate']:.3f}", _share(row["edit_support"]), _share(row["recent_support"]),
-            _share(row["old_support"]), f"{row['rewrites']:.1f}", str(row["invalid"] + row["faults"]),
-        )  # fmt: skip
+            row["group"],
+            row["policy"],
+            row["prices"],
+            str(row["sessions"]),
+            f"{row['dollars']:.3f}",
+            f"{row['optimal']:.3f}" if row["optimal"] else "–",
+            f"{row['median']:.3f}",
+            f"{row['worst']:.3f}",
+            f"{row['tokens']:.3f}",
+            f"{row['hit_rate']:.3f}",
+            _share(row["edit_support"]),
+            _share(row["recent_support"]),
+            _share(row["old_support"]),
+            f"{row['rewrites']:.1f}",
+            str(row["invalid"] + row["faults"]),
+        )
     out.print(shown)
-    out.print("dollars: input cost over doing nothing, a ratio of sums; optimal: the offline-optimal commit schedule; "
-              "no fixed floor for system prompt and tools; output tokens left out", style="dim", highlight=False)  # fmt: skip
+    out.print(
+        "dollars: input cost over doing nothing, a ratio of sums; optimal: the offline-optimal commit schedule; "
+        "no fixed floor for system and tools; output tokens left out",
+        style="dim",
+        highlight=False,
+    )
 
 
 def _share(pair: list[int]) -> str:
@@ -115,5 +166,12 @@ def speed_command(as_json: bool, megabytes: float) -> None:
         return
     shown = table("what", "messages", "minimum", "median", "unit", "asked")
     for row in rows:
-        shown.add_row(row["what"], str(row["messages"] or ""), f"{row['minimum']:.3f}", f"{row['median']:.3f}", row["unit"], row["asked"])
+        shown.add_row(
+            row["what"],
+            str(row["messages"] or ""),
+            f"{row['minimum']:.3f}",
+            f"{row['median']:.3f}",
+            row["unit"],
+            row["asked"],
+        )
     out.print(shown)

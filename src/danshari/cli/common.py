@@ -32,9 +32,14 @@ err = Console(stderr=True)
 def progress() -> Progress:
     """Make a progress bar on standard error that vanishes when done, and does not appear when piped."""
     return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=err, transient=True, disable=not err.is_terminal,
-    )  # fmt: skip
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=err,
+        transient=True,
+        disable=not err.is_terminal,
+    )
 
 
 def table(*columns: str, title: str | None = None, left: int = 1) -> Table:

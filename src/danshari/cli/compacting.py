@@ -26,9 +26,16 @@ from danshari.sessions import read
 @click.option("--out", "out_path", type=PATHS, help="Write the messages to this file instead of standard output.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON: figures, edits and messages.")
 def compact_command(
-    file: Path, policy: str, window: int | None, model: str | None, format_name: str | None, sent: int, number: int,
-    out_path: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    file: Path,
+    policy: str,
+    window: int | None,
+    model: str | None,
+    format_name: str | None,
+    sent: int,
+    number: int,
+    out_path: Path | None,
+    as_json: bool,
+) -> None:
     """Compact the messages in FILE and print what should be sent.
 
     FILE is a list of messages, a whole request, or any recorded session. The summary goes to standard error.
@@ -40,9 +47,13 @@ def compact_command(
     if not session.messages and session.malformed:
         raise SessionError(f"{file}: {session.malformed} malformed records and no message")
     result = compact(
-        session.messages, policy=policy, model=model or session.model or None, window=window, sent=sent,
+        session.messages,
+        policy=policy,
+        model=model or session.model or None,
+        window=window,
+        sent=sent,
         format=format_name or session.format,
-    )  # fmt: skip
+    )
     if session.malformed:
         err.print(f"note: {session.malformed} malformed records were left out", highlight=False)
     err.print(str(result), highlight=False, markup=False, soft_wrap=True)

@@ -24,7 +24,9 @@ def _work(job: Job) -> Replayed:
 
 @click.command("replay")
 @click.argument("paths", nargs=-1, required=True, type=PATHS)
-@click.option("--policy", "policies", multiple=True, default=("balanced",), show_default=True, help="Repeat for several.")
+@click.option(
+    "--policy", "policies", multiple=True, default=("balanced",), show_default=True, help="Repeat for several."
+)
 @click.option("--prices", help="Price vector: .10, .05, .025, .02, or READ,WRITE multipliers. [default: the model's]")
 @click.option("--model", help="Replay as this model. [default: the one recorded]")
 @click.option("--window", type=int, help="Context window in tokens. [default: the model's]")
@@ -32,9 +34,15 @@ def _work(job: Job) -> Replayed:
 @click.option("--rounds/--no-rounds", default=None, help="Show every round. [default: only for a single session]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def replay_command(
-    paths: tuple[Path, ...], policies: tuple[str, ...], prices: str | None, model: str | None, window: int | None,
-    idle: bool, rounds: bool | None, as_json: bool,
-) -> None:  # fmt: skip
+    paths: tuple[Path, ...],
+    policies: tuple[str, ...],
+    prices: str | None,
+    model: str | None,
+    window: int | None,
+    idle: bool,
+    rounds: bool | None,
+    as_json: bool,
+) -> None:
     """Replay recorded sessions under policies: tokens, cached share, dollars, edits, validity.
 
     Exit code 3 if any view breaks a rule of its provider that the recording did not break, or on a fault.
@@ -63,26 +71,63 @@ def replay_command(
 def _as_dict(result: Replayed, base: Replayed) -> dict[str, Any]:
     support = result.support
     return {
-        "session": result.session, "policy": result.policy, "model": result.model, "rounds": len(result.rounds),
-        "dollars": result.prices.dollars(result.cost), "ratio": result.cost / base.cost if base.cost else 1.0,
-        "tokens": round(result.tokens), "hit_rate": result.hit_rate, "peak": round(result.peak),
-        "rewrites": result.rewrites, "milliseconds": result.milliseconds, "faults": result.faults,
+        "session": result.session,
+        "policy": result.policy,
+        "model": result.model,
+        "rounds": len(result.rounds),
+        "dollars": result.prices.dollars(result.cost),
+        "ratio": result.cost / base.cost if base.cost else 1.0,
+        "tokens": round(result.tokens),
+        "hit_rate": result.hit_rate,
+        "peak": round(result.peak),
+        "rewrites": result.rewrites,
+        "milliseconds": result.milliseconds,
+        "faults": result.faults,
         "invalid": sum(bool(r.problems) for r in result.rounds),
-        "edit_support": [support.edits_kept, support.edits], "recent_support": [support.hot_kept, support.hot],
+        "edit_support": [support.edits_kept, support.edits],
+        "recent_support": [support.hot_kept, support.hot],
         "old_support": [support.old_kept, support.old],
-        "by_round": [{"round": r.number, "tokens": round(r.tokens), "cached": round(r.cached), "cost": round(r.cost),
-                      "edits": r.edits, "rewrote": r.batch, "trigger": r.trigger, "problems": list(r.problems)}
-                     for r in result.rounds],
-    }  # fmt: skip
+        "by_round": [
+            {
+                "round": r.number,
+                "tokens": round(r.tokens),
+                "cached": round(r.cached),
+                "cost": round(r.cost),
+                "edits": r.edits,
+                "rewrote": r.batch,
+                "trigger": r.trigger,
+                "problems": list(r.problems),
+            }
+            for r in result.rounds
+        ],
+    }
 
 
 def _rounds(result: Replayed) -> None:
-    shown = table("why", "valid", "round", "tokens", "cached", "dollars", "edits", "rewrote", left=2,
-                  title=f"{result.session} · {result.policy} · {result.model}")  # fmt: skip
+    shown = table(
+        "why",
+        "valid",
+        "round",
+        "tokens",
+        "cached",
+        "dollars",
+        "edits",
+        "rewrote",
+        left=2,
+        title=f"{result.session} · {result.policy} · {result.model}",
+    )
     for r in result.rounds:
         share = percent(r.cached / r.tokens) if r.tokens else "–"
-        shown.add_row(r.trigger, "; ".join(r.problems) or "yes", str(r.number), f"{r.tokens:,.0f}", share,
-                      f"{result.prices.dollars(r.cost):.4f}", str(r.edits or ""), "yes" if r.batch else "")  # fmt: skip
+        shown.add_row(
+            r.trigger,
+            "; ".join(r.problems) or "yes",
+            str(r.number),
+            f"{r.tokens:,.0f}",
+            share,
+            f"{result.prices.dollars(r.cost):.4f}",
+            str(r.edits or ""),
+            "yes" if r.batch else "",
+        )
     out.print(shown)
 
 
@@ -91,21 +136,31 @@ def _share(kept: int, n: int) -> str:
 
 
 def _summary(groups: list[list[Replayed]]) -> None:
-    shown = table("session", "policy", "rounds", "dollars", "ratio", "tokens", "hits", "rewr.", "edits", "recent", "bad", left=2)
+    shown = table(
+        "session", "policy", "rounds", "dollars", "ratio", "tokens", "hits", "rewr.", "edits", "recent", "bad", left=2
+    )
     for group in groups:
         base = group[0]
         for r in group:
             s = r.support
             shown.add_row(
-                r.session[:13], r.policy, str(len(r.rounds)), f"{r.prices.dollars(r.cost):.2f}",
-                f"{r.cost / base.cost:.2f}" if base.cost else "–", f"{r.tokens / base.tokens:.2f}" if base.tokens else "–",
-                f"{r.hit_rate:.2f}", str(r.rewrites), _share(s.edits_kept, s.edits), _share(s.hot_kept, s.hot),
+                r.session[:13],
+                r.policy,
+                str(len(r.rounds)),
+                f"{r.prices.dollars(r.cost):.2f}",
+                f"{r.cost / base.cost:.2f}" if base.cost else "–",
+                f"{r.tokens / base.tokens:.2f}" if base.tokens else "–",
+                f"{r.hit_rate:.2f}",
+                str(r.rewrites),
+                _share(s.edits_kept, s.edits),
+                _share(s.hot_kept, s.hot),
                 str(sum(bool(x.problems) for x in r.rounds) + len(r.faults)),
-            )  # fmt: skip
+            )
     out.print(shown)
     out.print(
         "ratio and tokens: of doing nothing · hits: cached share of input · rewr.: requests that changed sent bytes · "
         "edits, recent: percent of old texts and of references up to 3 rounds old still in the view, of n · "
         "bad: invalid views and faults",
-        style="dim", highlight=False,
-    )  # fmt: skip
+        style="dim",
+        highlight=False,
+    )

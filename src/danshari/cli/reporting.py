@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from danshari import data
-from danshari.bench.anatomy import Anatomy, anatomy
+from danshari.bench.anatomy import Anatomy, anatomy, ranked
 from danshari.bench.replay import DEFAULT_MODEL, Replayed, replay
 from danshari.cli.common import PATHS, each, emit_json, err, load_sessions, notes, out, percent, pooled, table
 from danshari.core.tiers import TIERS
@@ -40,8 +40,9 @@ def find(paths: tuple[Path, ...], newest: int) -> list[Path]:
     err.print(
         "no sessions of yours found (looked for Claude Code, Codex and pi below your home folder): "
         "showing the ones that ship with danshari",
-        highlight=False, soft_wrap=True,
-    )  # fmt: skip
+        highlight=False,
+        soft_wrap=True,
+    )
     return bundled_sessions()
 
 
@@ -87,17 +88,22 @@ def _cost(name: str, results: list[Replayed], base: list[Replayed]) -> dict[str,
     untouched = sum(r.prices.dollars(r.cost) for r in base)
     worst = max((r.cost / b.cost for r, b in zip(results, base, strict=True) if b.cost), default=1.0)
     return {
-        "policy": name, "dollars": dollars, "ratio": dollars / untouched if untouched else 1.0, "worst": worst,
+        "policy": name,
+        "dollars": dollars,
+        "ratio": dollars / untouched if untouched else 1.0,
+        "worst": worst,
         "tokens": pooled((r.tokens, b.tokens) for r, b in zip(results, base, strict=True)),
         "hit_rate": pooled((sum(x.cached for x in r.rounds), r.tokens) for r in results),
-        "peak": max((r.peak for r in results), default=0.0), "rewrites": sum(r.rewrites for r in results),
-        "faults": sum(len(r.faults) for r in results), "sessions": len(results),
-    }  # fmt: skip
+        "peak": max((r.peak for r in results), default=0.0),
+        "rewrites": sum(r.rewrites for r in results),
+        "faults": sum(len(r.faults) for r in results),
+        "sessions": len(results),
+    }
 
 
 def _tools(found: Anatomy) -> None:
     shown = table("tool", "tokens", "re-sent tokens", "share of re-sent", title="Where the tokens went")
-    for name, carried in found.tools_carried.most_common(12):
+    for name, carried in ranked(found.tools_carried)[:12]:
         share = carried / found.carried if found.carried else 0.0
         shown.add_row(name, f"{found.tools[name]:,.0f}", f"{carried:,.0f}", percent(share))
     out.print(shown)
@@ -122,16 +128,32 @@ def _biggest(found: Anatomy) -> None:
 
 
 def _money(costs: list[dict[str, Any]]) -> None:
-    shown = table("policy", "input cost", "ratio", "worst", "tokens", "hits", "peak", "rewrites",
-                  title="What each policy would have cost (input tokens, prefix cache simulated)")  # fmt: skip
+    shown = table(
+        "policy",
+        "input cost",
+        "ratio",
+        "worst",
+        "tokens",
+        "hits",
+        "peak",
+        "rewrites",
+        title="What each policy would have cost (input tokens, prefix cache simulated)",
+    )
     for cost in costs:
         shown.add_row(
-            cost["policy"], f"${cost['dollars']:,.2f}", f"{cost['ratio']:.2f}", f"{cost['worst']:.2f}",
-            f"{cost['tokens']:.2f}", f"{cost['hit_rate']:.2f}", f"{cost['peak']:,.0f}", str(cost["rewrites"]),
-        )  # fmt: skip
+            cost["policy"],
+            f"${cost['dollars']:,.2f}",
+            f"{cost['ratio']:.2f}",
+            f"{cost['worst']:.2f}",
+            f"{cost['tokens']:.2f}",
+            f"{cost['hit_rate']:.2f}",
+            f"{cost['peak']:,.0f}",
+            str(cost["rewrites"]),
+        )
     out.print(shown)
     out.print(
-        "ratio: of doing nothing, over all sessions; worst: the dearest session's. Assumes no fixed floor: system prompt "
-        f"and tool schemas are not in these files. Sessions that name no model are priced as {DEFAULT_MODEL}.",
-        style="dim", highlight=False,
-    )  # fmt: skip
+        "ratio: of doing nothing, over all sessions; worst: the dearest session's. Assumes no fixed floor: system "
+        f"prompt and tool schemas are not in these files. Sessions that name no model are priced as {DEFAULT_MODEL}.",
+        style="dim",
+        highlight=False,
+    )

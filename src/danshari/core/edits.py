@@ -210,9 +210,14 @@ class View:
 def _handover(item: Item, fold: Fold) -> Item:
     digest = Digest(hashed("text", "user", "", fold.text, ""))
     return Item(
-        id=ItemId(hashed(fold.first, digest)[:24]), digest=digest, role="user", kind="text",
-        text=fold.text, turn=item.turn, at=item.at,
-    )  # fmt: skip
+        id=ItemId(hashed(fold.first, digest)[:24]),
+        digest=digest,
+        role="user",
+        kind="text",
+        text=fold.text,
+        turn=item.turn,
+        at=item.at,
+    )
 
 
 def view(conversation: Sequence[Item], ledger: Iterable[Edit]) -> View:

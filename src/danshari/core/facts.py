@@ -14,7 +14,8 @@ from danshari.core.tools import Act, ToolRow, Tools
 _FAILURE = re.compile(
     r"^\s*(?:error\b|failed\b|traceback|<tool_use_error>|fatal:|your proposed edit has introduced"
     r"|no replacement|could not|invalid )"
-    r"|<returncode>(?!0<)|(?:exit(?:ed)?(?: with)?(?: code| status)[: ]+|Process exited with code |Exit code )(?!0\b)\d+"
+    r"|<returncode>(?!0<)"
+    r"|(?:exit(?:ed)?(?: with)?(?: code| status)[: ]+|Process exited with code |Exit code )(?!0\b)\d+"
     r"|String to replace not found|old_str.{0,40}did not appear|File has not been read yet",
     re.IGNORECASE,
 )

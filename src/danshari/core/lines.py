@@ -13,7 +13,8 @@ _ERROR = re.compile(
 )
 _TOTAL = re.compile(
     r"\b\d+ (?:passed|failed|tests?|files?|errors?|warnings?|matches|insertions|deletions|examples|skipped)\b"
-    r"|\b(?:total|summary|exit (?:code|status)|returncode|Tests run|BUILD|coverage)\b|^(?:ok|FAIL|PASS)\b|^=+ .* =+$|共 ?\d+",
+    r"|\b(?:total|summary|exit (?:code|status)|returncode|Tests run|BUILD|coverage)\b"
+    r"|^(?:ok|FAIL|PASS)\b|^=+ .* =+$|共 ?\d+",
     re.IGNORECASE,
 )
 _DEFINITION = re.compile(

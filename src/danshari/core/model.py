@@ -144,9 +144,20 @@ class Chain:
         self._seen[key] = count + 1
         chained = f"{self._spine}{count}:{key}".encode("utf-8", "surrogatepass")
         return Item(
-            id=ItemId(blake2b(chained, digest_size=12).hexdigest()), digest=Digest(digest), role=role, kind=kind,
-            text=text, name=name, call=call, failed=failed, turn=self.turn, bound=bound, at=at, weight=weight, raw=raw,
-        )  # fmt: skip
+            id=ItemId(blake2b(chained, digest_size=12).hexdigest()),
+            digest=Digest(digest),
+            role=role,
+            kind=kind,
+            text=text,
+            name=name,
+            call=call,
+            failed=failed,
+            turn=self.turn,
+            bound=bound,
+            at=at,
+            weight=weight,
+            raw=raw,
+        )
 
     def _advance(self, name: str, call: str) -> None:
         """Chain one more call: ids that the client made up are joined with the task, so two tasks do not collide."""

@@ -119,9 +119,7 @@ def plan(proposals: Iterable[Proposal], situation: Situation, policy: Policy, wh
     return chosen
 
 
-def _best(
-    found: Sequence[Proposal], situation: Situation, policy: Policy
-) -> tuple[int, float, float, float] | None:
+def _best(found: Sequence[Proposal], situation: Situation, policy: Policy) -> tuple[int, float, float, float] | None:
     """Find the start index with the best earn − factor × cost − faults above zero, and its figures."""
     prices = situation.prices
     horizon = max(min(max(policy.horizon, situation.rounds_seen), situation.rounds_left), 1.0)

@@ -25,16 +25,28 @@ class Policy:
 
     name: str = _knob("balanced", "the preset's name, or your own")
     passes: tuple[str, ...] = _knob(("admit", "superseded", "elide", "evict"), "passes in use, gentlest first")
-    commit: Commit = _knob("gain", "always: every round; gain: when it pays; cold: after the cache expired; trigger: over the soft line only")
+    commit: Commit = _knob(
+        "gain",
+        "always: every round; gain: when it pays; cold: after the cache expired; trigger: over the soft line only",
+    )
     keep_rounds: int = _knob(3, "newest rounds with tool calls that stay whole")
     keep_files: int = _knob(4, "files most recently touched whose views stay whole")
     max_length: int = _knob(600, "characters; shorter results and arguments are left alone")
-    squeeze_share: float = _knob(0.12, "share of an old result's characters kept as telling lines; 0 leaves a placeholder")
+    squeeze_share: float = _knob(
+        0.12, "share of an old result's characters kept as telling lines; 0 leaves a placeholder"
+    )
     squeeze_over: int = _knob(1500, "characters; old results below become placeholders, longer ones keep telling lines")
-    arguments: Arguments = _knob("written", "old call arguments that may go: all, only text that is on disk by now, none")
-    admit_over: int = _knob(2400, "characters; command output, listings and search hits above are squeezed at first sight; 0: never")
+    arguments: Arguments = _knob(
+        "written", "old call arguments that may go: all, only text that is on disk by now, none"
+    )
+    admit_over: int = _knob(
+        2400, "characters; command output, listings and search hits above are squeezed at first sight; 0: never"
+    )
     admit_keep: int = _knob(1500, "characters of telling lines that first sight keeps")
-    admit_any: int = _knob(100_000, "characters; any result above, reads too, is squeezed at first sight (never more than a quarter of the window)")
+    admit_any: int = _knob(
+        100_000,
+        "characters; any result above, reads too, is squeezed at first sight (never more than a quarter of the window)",
+    )
     protected: tuple[str, ...] = _knob(("Skill",), "tools (globs, any case) whose calls and results no pass touches")
     pinned: tuple[str, ...] = _knob((), "texts; an item that contains one is never touched")
     placeholder: Literal["seed", "full"] = _knob("full", "seed: the four fields; full: recall id and gist too")
@@ -48,10 +60,18 @@ class Policy:
     token_trigger: int = _knob(0, "tokens; soft line as an absolute number; 0: use `evaluate`")
     evaluate: float = _knob(0.7, "soft line, as a share of the active budget")
     active: float = _knob(0.625, "active budget, as a share of the window (80K of 128K in the seed)")
-    reserve: float = _knob(0.125, "kept free for the answer, as a share of the window, at most the model's output limit")
+    reserve: float = _knob(
+        0.125, "kept free for the answer, as a share of the window, at most the model's output limit"
+    )
     release: float = _knob(0.25, "share of the active budget that a forced commit frees beyond the line it crossed")
-    thinking: Thinking = _knob("strip", "bound thinking after an edit: strip: leave dead blocks out, edit only closed loops; hint: ask the provider to drop them; keep: no edit that would break one")
-    estimate: Estimate = _knob("family", "token estimate: literal: the seed's formula; family: fitted per tokenizer family")
+    thinking: Thinking = _knob(
+        "strip",
+        "bound thinking after an edit: strip: leave dead blocks out, edit only closed loops; "
+        "hint: ask the provider to drop them; keep: no edit that would break one",
+    )
+    estimate: Estimate = _knob(
+        "family", "token estimate: literal: the seed's formula; family: fitted per tokenizer family"
+    )
     waives: tuple[str, ...] = _knob((), "promises this policy does not make")
 
     def protects(self, name: str) -> bool:

@@ -25,7 +25,9 @@ class Prices:
             if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
                 raise ArgumentError(f"prices: {name} = {value!r}; must be a number, 0 or more")
         if self.read > self.write:
-            raise ArgumentError(f"prices: read {self.read} is above write {self.write}; a cached token cannot cost more")
+            raise ArgumentError(
+                f"prices: read {self.read} is above write {self.write}; a cached token cannot cost more"
+            )
 
     def dollars(self, units: float) -> float:
         """Turn units (tokens times multiplier) into dollars."""

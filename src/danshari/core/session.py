@@ -64,8 +64,9 @@ class Account:
         return Account(
             spent=self.spent + prices.read * kept + prices.write * (shown - kept),
             untouched=self.untouched + prices.read * before + prices.write * (full - before),
-            full=full, shown=shown,
-        )  # fmt: skip
+            full=full,
+            shown=shown,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +93,12 @@ class Session:
     def commit(self, edits: tuple[Edit, ...], turn: int) -> Session:
         """Append a batch to the ledger."""
         return replace(
-            self, ledger=self.ledger + edits, commit_turn=turn, commits=self.commits + 1,
+            self,
+            ledger=self.ledger + edits,
+            commit_turn=turn,
+            commits=self.commits + 1,
             undone=(*self.undone, len(self.ledger)),
-        )  # fmt: skip
+        )
 
     def append(self, edits: tuple[Edit, ...]) -> Session:
         """Append edits that are no batch of their own (admission, undo)."""
@@ -104,11 +108,19 @@ class Session:
         """Give plain JSON values with a format number."""
         c = self.calibration
         return {
-            "format": FORMAT, "ledger": [edit_to_dict(e) for e in self.ledger],
-            "calibration": [c.reported, c.estimated, c.ratio], "served": self.served, "sent": self.sent,
-            "last_call": self.last_call, "account": asdict(self.account), "commit_turn": self.commit_turn, "rest_until": self.rest_until, "commits": self.commits,
-            "policy": self.policy, "undone": list(self.undone),
-        }  # fmt: skip
+            "format": FORMAT,
+            "ledger": [edit_to_dict(e) for e in self.ledger],
+            "calibration": [c.reported, c.estimated, c.ratio],
+            "served": self.served,
+            "sent": self.sent,
+            "last_call": self.last_call,
+            "account": asdict(self.account),
+            "commit_turn": self.commit_turn,
+            "rest_until": self.rest_until,
+            "commits": self.commits,
+            "policy": self.policy,
+            "undone": list(self.undone),
+        }
 
 
 def session_from_dict(data: Mapping[str, Any]) -> Session:
@@ -118,8 +130,13 @@ def session_from_dict(data: Mapping[str, Any]) -> Session:
     return Session(
         ledger=tuple(edit_from_dict(e) for e in data["ledger"]),
         calibration=Calibration(reported=reported, estimated=estimated, ratio=ratio),
-        served=str(data["served"]), sent=int(data["sent"]), last_call=None if last is None else float(last),
+        served=str(data["served"]),
+        sent=int(data["sent"]),
+        last_call=None if last is None else float(last),
         account=Account(**{k: float(v) for k, v in data["account"].items()}),
-        commit_turn=int(data["commit_turn"]), rest_until=int(data["rest_until"]), commits=int(data["commits"]), policy=str(data["policy"]),
+        commit_turn=int(data["commit_turn"]),
+        rest_until=int(data["rest_until"]),
+        commits=int(data["commits"]),
+        policy=str(data["policy"]),
         undone=tuple(int(n) for n in data["undone"]),
-    )  # fmt: skip
+    )

@@ -116,6 +116,9 @@ def _narrow(stage: list[str], start: int, end: int) -> tuple[int, int]:
         count = next((w.lstrip("-n") for w in stage[1:] if w.lstrip("-n").isdecimal()), "10")
         return start, start + int(count) - 1
     if tool == "tail":
-        return (start, end) if stage[1:2] != ["-n"] or not stage[2:3] or not stage[2].startswith("+") else (
-            int(stage[2][1:]) if stage[2][1:].isdecimal() else 1, end)  # fmt: skip
+        return (
+            (start, end)
+            if stage[1:2] != ["-n"] or not stage[2:3] or not stage[2].startswith("+")
+            else (int(stage[2][1:]) if stage[2][1:].isdecimal() else 1, end)
+        )
     return start, end

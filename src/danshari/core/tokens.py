@@ -11,9 +11,31 @@ import re
 from dataclasses import dataclass
 
 FEATURES = (
-    "a", "A", "0", "s", "n", "p", "L", "h",
-    "sa", "sA", "pa", "pA", "aA", "ss", "pp", "ns", "nn", "0a", "a0", "p0", "s0", "AA", "sp", "np",
-)  # fmt: skip
+    "a",
+    "A",
+    "0",
+    "s",
+    "n",
+    "p",
+    "L",
+    "h",
+    "sa",
+    "sA",
+    "pa",
+    "pA",
+    "aA",
+    "ss",
+    "pp",
+    "ns",
+    "nn",
+    "0a",
+    "a0",
+    "p0",
+    "s0",
+    "AA",
+    "sp",
+    "np",
+)
 """The counted byte classes and class pairs, in the order of a coefficient row."""
 
 
@@ -60,7 +82,7 @@ def literal_tokens(text: str) -> float:
 OVERHEAD = 4.0
 """Tokens that role and separators of one item cost (chat templates: 3 to 7)."""
 EMOJI = 1.3
-"""Tokens that a character beyond the basic plane costs more than the row says (o200k: 2.0 tokens on average for 24 common emoji, .7 by the row)."""
+"""Tokens that a character beyond the basic plane costs more than the row says (o200k: 2.0 on average for 24 emoji)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,14 +77,24 @@ def model(name: str | None) -> Model:
         return Model(name=name or "")
     base = float(row.get("input_price", 1.0)) or 1.0
     prices = Prices(
-        read=float(row["read"]), write=float(row["write"]), output=float(row.get("output_price", 5 * base)) / base,
-        ttl=float(row["ttl"]), minimum=int(row["minimum"]), base=base,
-    )  # fmt: skip
+        read=float(row["read"]),
+        write=float(row["write"]),
+        output=float(row.get("output_price", 5 * base)) / base,
+        ttl=float(row["ttl"]),
+        minimum=int(row["minimum"]),
+        base=base,
+    )
     return Model(
-        name=name or "", window=int(row["window"]), output=int(row["output"]), family=str(row["family"]),
-        binding=bool(row["binding"]), known="*" not in row["match"], prices=prices,
-        source=str(row.get("source", "")), checked=str(row.get("checked", "")),
-    )  # fmt: skip
+        name=name or "",
+        window=int(row["window"]),
+        output=int(row["output"]),
+        family=str(row["family"]),
+        binding=bool(row["binding"]),
+        known="*" not in row["match"],
+        prices=prices,
+        source=str(row.get("source", "")),
+        checked=str(row.get("checked", "")),
+    )
 
 
 def stale(row: Model, today: date) -> bool:

@@ -64,8 +64,16 @@ class Anthropic(Format):
         if kind == "tool_use":
             arguments = block.get("input")
             text = json.dumps(arguments, ensure_ascii=False) if arguments is not None else "{}"
-            return [Piece(kind="call", role=role, text=text, name=text_of(block.get("name")),
-                          call=text_of(block.get("id")), body=canonical(arguments))]  # fmt: skip
+            return [
+                Piece(
+                    kind="call",
+                    role=role,
+                    text=text,
+                    name=text_of(block.get("name")),
+                    call=text_of(block.get("id")),
+                    body=canonical(arguments),
+                )
+            ]
         if kind == "tool_result":
             return self._result(block)
         if kind == "thinking":
@@ -89,8 +97,17 @@ class Anthropic(Format):
         found = [Piece(kind="result", role="tool", text=text, call=call, failed=failed)]
         for part in parts:
             if isinstance(part, Mapping) and part.get("type") in _MEDIA:
-                found.append(Piece(kind="media", role="tool", text="", call=call, body=canonical(part),
-                                   weight=_weight(part), raw=part))  # fmt: skip
+                found.append(
+                    Piece(
+                        kind="media",
+                        role="tool",
+                        text="",
+                        call=call,
+                        body=canonical(part),
+                        weight=_weight(part),
+                        raw=part,
+                    )
+                )
             elif not _is_text(part):
                 found.append(opaque(part, "tool", call))
         return found
@@ -163,7 +180,7 @@ class Anthropic(Format):
         """Check sides, pairing, block order, thinking, cache marks and encoding."""
         return check_anthropic(self.messages(payload))
 
-    def hints(self, payload: object) -> dict[str, Any]:
+    def hints(self) -> dict[str, Any]:
         """Ask the provider to drop thinking whose prefix changed, instead of a 400."""
         return {"thinking": {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}, "betas": [BETA]}
 
@@ -203,7 +220,9 @@ def _mark(message: Message) -> Any:
     content = message.get("content")
     if not isinstance(content, list):
         return None
-    return next((b["cache_control"] for b in map(plain, content) if isinstance(b, Mapping) and "cache_control" in b), None)
+    return next(
+        (b["cache_control"] for b in map(plain, content) if isinstance(b, Mapping) and "cache_control" in b), None
+    )
 
 
 def _index(messages: Sequence[Any], message: Any, before: int) -> int | None:

@@ -70,16 +70,16 @@ def _content(message: Mapping[str, Any], blocks: Sequence[Mapping[str, Any]], wh
     return found
 
 
-def _calls(
-    messages: Sequence[Any], at: int, blocks: Sequence[Mapping[str, Any]], where: str
-) -> list[Problem]:
+def _calls(messages: Sequence[Any], at: int, blocks: Sequence[Mapping[str, Any]], where: str) -> list[Problem]:
     ids = [b.get("id") for b in blocks if b.get("type") == "tool_use"]
     found = []
     if len(set(map(str, ids))) != len(ids):
         found.append(Problem(rule="unique ids", where=where, text="two calls share an id"))
     for call in ids:
         if not isinstance(call, str) or not _ID.match(call):
-            found.append(Problem(rule="ids", where=where, text=f"call id {call!r} has other characters than a-zA-Z0-9_-"))
+            found.append(
+                Problem(rule="ids", where=where, text=f"call id {call!r} has other characters than a-zA-Z0-9_-")
+            )
     after = at + 1
     while after < len(messages) and isinstance(messages[after], Mapping) and messages[after].get("role") == "system":
         after += 1
@@ -95,9 +95,7 @@ def _answered(message: Mapping[str, Any]) -> list[Any]:
     return [b.get("tool_use_id") for b in blocks_of(message) if b.get("type") == "tool_result"]
 
 
-def _results(
-    messages: Sequence[Any], at: int, blocks: Sequence[Mapping[str, Any]], where: str
-) -> list[Problem]:
+def _results(messages: Sequence[Any], at: int, blocks: Sequence[Mapping[str, Any]], where: str) -> list[Problem]:
     got = [b.get("tool_use_id") for b in blocks if b.get("type") == "tool_result"]
     if not got:
         return []
@@ -108,7 +106,9 @@ def _results(
     if before >= 0 and isinstance(messages[before], Mapping) and messages[before].get("role") == "assistant":
         asked = [b.get("id") for b in blocks_of(messages[before]) if b.get("type") == "tool_use"]
     found = [
-        Problem(rule="pairing", where=where, text=f"result {g!r} has no call right before") for g in got if g not in asked
+        Problem(rule="pairing", where=where, text=f"result {g!r} has no call right before")
+        for g in got
+        if g not in asked
     ]
     if len(set(map(str, got))) != len(got):
         found.append(Problem(rule="unique ids", where=where, text="two results for one call"))

@@ -117,8 +117,8 @@ class Format:
         """Make a user message."""
         raise NotImplementedError
 
-    def begins_turn(self, message: Message, before: Message | None) -> bool:
-        """Say whether a new assistant turn begins with `message`."""
+    def begins_turn(self, message: Message, before: Message | None) -> bool:  # noqa: ARG002
+        """Say whether a new assistant turn begins with `message`, which follows `before`."""
         return message.get("role") == "assistant"
 
     def build(self, items: Sequence[Item], lost: list[str] | None = None) -> list[Any]:
@@ -129,7 +129,7 @@ class Format:
         """Name every rule that the provider would reject `payload` for."""
         raise NotImplementedError
 
-    def hints(self, payload: object) -> dict[str, Any]:
+    def hints(self) -> dict[str, Any]:
         """Give request fields that make the provider drop dead thinking; empty where that is not a thing."""
         return {}
 
@@ -220,7 +220,7 @@ def opaque(value: Any, role: Any, call: str = "") -> Piece:
         body = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
     except (ValueError, RecursionError):
         body = repr(value)
-    known = role if isinstance(role, str) and role in ("system", "user", "assistant", "tool") else "user"
+    known: Any = role if isinstance(role, str) and role in ("system", "user", "assistant", "tool") else "user"
     return Piece(kind="opaque", role=known, text="", call=call, body=body, weight=len(body) // 4, raw=value)
 
 

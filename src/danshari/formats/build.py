@@ -71,10 +71,11 @@ def _chat_turn(group: Sequence[Item], lost: list[str]) -> dict[str, Any] | None:
         message["reasoning_content"] = reasoning
     calls = [
         {"id": i.call, "type": "function", "function": {"name": i.name, "arguments": json.dumps(_arguments(i, lost))}}
-        if not _is_object(i) else
-        {"id": i.call, "type": "function", "function": {"name": i.name, "arguments": i.text}}
-        for i in group if i.kind == "call"
-    ]  # fmt: skip
+        if not _is_object(i)
+        else {"id": i.call, "type": "function", "function": {"name": i.name, "arguments": i.text}}
+        for i in group
+        if i.kind == "call"
+    ]
     if calls:
         message["tool_calls"] = calls
     for item in group:
@@ -88,7 +89,7 @@ def _is_object(item: Item) -> bool:
 
 
 def _chat_results(group: Sequence[Item], lost: list[str]) -> list[Any]:
-    out = []
+    out: list[dict[str, Any]] = []
     for item in group:
         if item.kind == "result":
             out.append({"role": "tool", "tool_call_id": item.call, "content": item.text})
@@ -117,7 +118,7 @@ def build_anthropic(items: Sequence[Item], lost: list[str]) -> list[Any]:
         side = "user" if role == "tool" else role
         blocks = [block for item in group if (block := _block(item, lost)) is not None]
         if role == "tool":
-            blocks = _nested(group, blocks)
+            blocks = _nested(blocks)
         if not blocks:
             continue
         if side == "user" and out and out[-1]["role"] == "user":
@@ -144,7 +145,7 @@ def _block(item: Item, lost: list[str]) -> Any:
     return None
 
 
-def _nested(group: Sequence[Item], blocks: Sequence[Any]) -> list[Any]:
+def _nested(blocks: Sequence[Any]) -> list[Any]:
     """Move a result's media into its tool_result block."""
     out: list[Any] = []
     for block in blocks:
@@ -174,8 +175,11 @@ def build_responses(items: Sequence[Item], lost: list[str]) -> list[Any]:
             if item.failed:
                 lost.append(f"result {item.call}: the error flag has no place in Responses")
         elif (image := _image(item)) is not None and item.kind == "media":
-            part = {"type": "input_image", "detail": "auto",
-                    "image_url": image if isinstance(image, str) else data_url(*image)}  # fmt: skip
+            part = {
+                "type": "input_image",
+                "detail": "auto",
+                "image_url": image if isinstance(image, str) else data_url(*image),
+            }
             _attach(out, item, part)
         else:
             _lose(item, "Responses", lost)

@@ -20,9 +20,13 @@ from danshari.formats.base import (
 from danshari.formats.chat_rules import check_chat
 
 _ROLES = {
-    "system": "system", "developer": "system", "user": "user", "assistant": "assistant",
-    "tool": "tool", "function": "tool",
-}  # fmt: skip
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
 _MEDIA = {"image_url": IMAGE_TOKENS, "input_audio": FILE_TOKENS, "file": FILE_TOKENS, "audio": FILE_TOKENS}
 
 
@@ -40,7 +44,9 @@ class OpenAIChat(Format):
         content = message.get("content")
         if not isinstance(content, list):
             return False
-        return any(isinstance(part, Mapping) and part.get("type") in (*_MEDIA, "refusal") for part in map(plain, content))
+        return any(
+            isinstance(part, Mapping) and part.get("type") in (*_MEDIA, "refusal") for part in map(plain, content)
+        )
 
     def pieces(self, message: Message) -> list[Piece]:
         """Split into reasoning, content parts, refusal, calls; a tool message is one result plus its media."""
@@ -64,8 +70,16 @@ class OpenAIChat(Format):
         if isinstance(legacy := message.get("function_call"), Mapping):
             name = text_of(legacy.get("name"))
             arguments = text_of(legacy.get("arguments"))
-            found.append(Piece(kind="call", role=role, text=arguments, name=name, call=f"function:{name}",
-                               body=canonical_arguments(arguments)))  # fmt: skip
+            found.append(
+                Piece(
+                    kind="call",
+                    role=role,
+                    text=arguments,
+                    name=name,
+                    call=f"function:{name}",
+                    body=canonical_arguments(arguments),
+                )
+            )
         return found
 
     def _calls(self, message: Message) -> Sequence[Any]:
@@ -78,14 +92,25 @@ class OpenAIChat(Format):
             custom = call.get("custom") if isinstance(call, Mapping) else None
             if isinstance(custom, Mapping):
                 text = text_of(custom.get("input"))
-                return Piece(kind="call", role="assistant", text=text, name=text_of(custom.get("name")),
-                             call=text_of(call.get("id")), body="custom:" + text, raw=call)  # fmt: skip
+                return Piece(
+                    kind="call",
+                    role="assistant",
+                    text=text,
+                    name=text_of(custom.get("name")),
+                    call=text_of(call.get("id")),
+                    body="custom:" + text,
+                    raw=call,
+                )
             return opaque(call, "assistant")
         arguments = text_of(function.get("arguments"))
         return Piece(
-            kind="call", role="assistant", text=arguments, name=text_of(function.get("name")),
-            call=text_of(call.get("id")), body=canonical_arguments(arguments),
-        )  # fmt: skip
+            kind="call",
+            role="assistant",
+            text=arguments,
+            name=text_of(function.get("name")),
+            call=text_of(call.get("id")),
+            body=canonical_arguments(arguments),
+        )
 
     def _result(self, message: Message) -> list[Piece]:
         call = text_of(message.get("tool_call_id")) or f"function:{text_of(message.get('name'))}"
@@ -105,8 +130,9 @@ class OpenAIChat(Format):
         if kind == "refusal" and isinstance(part.get("refusal"), str):
             return Piece(kind="text", role=role, text=part["refusal"], body="refusal:" + part["refusal"])
         if kind in _MEDIA:
-            return Piece(kind="media", role=role, text="", call=call, body=canonical(part),
-                         weight=_MEDIA[str(kind)], raw=part)  # fmt: skip
+            return Piece(
+                kind="media", role=role, text="", call=call, body=canonical(part), weight=_MEDIA[str(kind)], raw=part
+            )
         return opaque(part, role, call)
 
     def patch(self, message: Message, changes: Changes) -> Message | None:
@@ -200,4 +226,3 @@ def _patched_call(call: Any, changes: Changes, at: int) -> Any:
     if isinstance(call.get("custom"), Mapping):
         return {**call, "custom": {**call["custom"], "input": text}}
     return {**call, "function": {**call["function"], "arguments": text}}
-

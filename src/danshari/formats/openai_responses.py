@@ -18,8 +18,18 @@ CALLS = {
 }
 OUTPUTS = {"function_call_output": "output", "custom_tool_call_output": "output"}
 _OWN = {*CALLS, *OUTPUTS, "reasoning", "message", "local_shell_call", "web_search_call", "item_reference", "compaction"}
-_AGENT = {"reasoning", "function_call", "custom_tool_call", "local_shell_call", "web_search_call", "file_search_call",
-          "computer_call", "code_interpreter_call", "image_generation_call", "mcp_call"}  # fmt: skip
+_AGENT = {
+    "reasoning",
+    "function_call",
+    "custom_tool_call",
+    "local_shell_call",
+    "web_search_call",
+    "file_search_call",
+    "computer_call",
+    "code_interpreter_call",
+    "image_generation_call",
+    "mcp_call",
+}
 
 
 class OpenAIResponses(Format):
@@ -34,7 +44,8 @@ class OpenAIResponses(Format):
             return True
         content = message.get("content")
         return isinstance(content, list) and any(
-            isinstance(p, Mapping) and p.get("type") in {"input_text", "output_text", *_MEDIA} for p in map(plain, content)
+            isinstance(p, Mapping) and p.get("type") in {"input_text", "output_text", *_MEDIA}
+            for p in map(plain, content)
         )
 
     def begins_turn(self, message: Message, before: Message | None) -> bool:
@@ -70,17 +81,24 @@ class OpenAIResponses(Format):
         if kind == "refusal" and isinstance(part.get("refusal"), str):
             return Piece(kind="text", role=role, text=part["refusal"], body="refusal:" + part["refusal"])
         if kind in _MEDIA:
-            return Piece(kind="media", role=role, text="", call=call, body=canonical(part),
-                         weight=_MEDIA[str(kind)], raw=part)  # fmt: skip
+            return Piece(
+                kind="media", role=role, text="", call=call, body=canonical(part), weight=_MEDIA[str(kind)], raw=part
+            )
         return opaque(part, role, call)
 
     def _call(self, message: Message, kind: str) -> Piece:
         field, name = CALLS[kind]
         text = text_of(message.get(field))
         body = canonical_arguments(text) if kind == "function_call" else "custom:" + text
-        return Piece(kind="call", role="assistant", text=text, name=text_of(message.get(name)),
-                     call=text_of(message.get("call_id")), body=body,
-                     raw=None if kind == "function_call" else message)  # fmt: skip
+        return Piece(
+            kind="call",
+            role="assistant",
+            text=text,
+            name=text_of(message.get(name)),
+            call=text_of(message.get("call_id")),
+            body=body,
+            raw=None if kind == "function_call" else message,
+        )
 
     def _output(self, message: Message) -> list[Piece]:
         call = text_of(message.get("call_id"))
@@ -97,8 +115,14 @@ class OpenAIResponses(Format):
         parts = summary if isinstance(summary, list) else []
         text = "\n".join(text_of(p.get("text")) for p in map(plain, parts) if isinstance(p, Mapping))
         sealed = text_of(message.get("encrypted_content"))
-        return Piece(kind="reasoning", role="assistant", text=text, body=canonical(message),
-                     weight=len(sealed) // 6 if sealed else 150, raw=message)  # fmt: skip
+        return Piece(
+            kind="reasoning",
+            role="assistant",
+            text=text,
+            body=canonical(message),
+            weight=len(sealed) // 6 if sealed else 150,
+            raw=message,
+        )
 
     def patch(self, message: Message, changes: Changes) -> Message | None:
         """Copy an item with its text, arguments or output changed."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from danshari.core.edits import Replace
 from danshari.core.facts import Facts
@@ -70,7 +70,7 @@ def cleaned(text: str) -> str:
 
 def _runs(text: str) -> str:
     lines = text.split("\n")
-    if not any(a == b for a, b in zip(lines, lines[1:], strict=False)):
+    if not any(a == b for a, b in pairwise(lines)):
         return text
     out: list[str] = []
     for line, group in groupby(lines):

@@ -48,9 +48,7 @@ def _kept_files(facts: Facts, policy: Policy) -> set[str]:
     return set(list(facts.touched)[-count:]) if count else set()
 
 
-def _result(
-    facts: Facts, effects: Effects, at: int, policy: Policy, force: bool, files: set[str]
-) -> Proposal | None:
+def _result(facts: Facts, effects: Effects, at: int, policy: Policy, force: bool, files: set[str]) -> Proposal | None:
     act = facts.act_at(at)
     kind = act.kind if act else "other"
     literal = policy.placeholder == "seed"

@@ -12,7 +12,7 @@ from danshari.core.policy import Policy
 
 
 def evict(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterator[Proposal]:
-    """Propose dropping whole rounds, oldest first; nothing unless under force, never the newest round or the newest plan."""
+    """Propose dropping whole rounds, oldest first; only under force, never the newest round or plan."""
     if not force:
         return
     for first, last in _rounds(facts):

@@ -27,6 +27,10 @@ def superseded(facts: Facts, effects: Effects, policy: Policy, force: bool) -> I
         shown = len(done.text) if done is not None else len(item.text)
         freed = facts.tokens[at] * max(shown - 260, 0) / max(len(item.text), 1)
         yield Proposal(
-            at=at, freed=freed, by="superseded", why=why, fault=0.3,
+            at=at,
+            freed=freed,
+            by="superseded",
+            why=why,
+            fault=0.3,
             write=partial(stand_in, facts, at, policy, gist=why),
-        )  # fmt: skip
+        )

@@ -11,13 +11,25 @@ from danshari.formats import detect
 from danshari.sessions.base import Reader, Recorded, lines, load
 
 _LISTS = ("messages", "input", "before", "traj")
-_SENT = {"role", "content", "tool_calls", "tool_call_id", "name", "refusal", "function_call", "reasoning_content",
-         "type", "audio"}  # fmt: skip
+_SENT = {
+    "role",
+    "content",
+    "tool_calls",
+    "tool_call_id",
+    "name",
+    "refusal",
+    "function_call",
+    "reasoning_content",
+    "type",
+    "audio",
+}
 _ROLES = {"system", "developer", "user", "assistant", "tool", "function"}
 
 
 def _is_message(value: Any) -> bool:
-    return isinstance(value, dict) and (value.get("role") in _ROLES or "call_id" in value or value.get("type") == "reasoning")
+    return isinstance(value, dict) and (
+        value.get("role") in _ROLES or "call_id" in value or value.get("type") == "reasoning"
+    )
 
 
 def _listed(value: Any) -> list[Any] | None:
@@ -96,11 +108,15 @@ def _recorded(name: str, messages: list[Any], record: Any) -> Recorded:
         model = str(chosen.get("model_name", "")) if isinstance(chosen, dict) else str(chosen or "")
     if format_name == "openai-chat":
         kept = [{k: v for k, v in m.items() if k in _SENT and not (k != "content" and v is None)} for m in kept]
-    return Recorded(id=name, source="messages", format=format_name, messages=kept, model=model,
-                    malformed=len(messages) - len(kept))  # fmt: skip
+    return Recorded(
+        id=name, source="messages", format=format_name, messages=kept, model=model, malformed=len(messages) - len(kept)
+    )
 
 
 READER = Reader(
-    name="messages", about="chat, Responses or Anthropic messages; mini-swe-agent; tau-bench (.json, .jsonl)",
-    suffixes=(".json", ".jsonl"), matches=_matches, read=read,
-)  # fmt: skip
+    name="messages",
+    about="chat, Responses or Anthropic messages; mini-swe-agent; tau-bench (.json, .jsonl)",
+    suffixes=(".json", ".jsonl"),
+    matches=_matches,
+    read=read,
+)

@@ -58,7 +58,9 @@ class _Context:
         self.session.cwd = self.session.cwd or str(record.get("cwd", ""))
         content = message.get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
-        blocks = [b for b in blocks if not (isinstance(b, dict) and b.get("type") == "text" and not b.get("text", "").strip())]
+        blocks = [
+            b for b in blocks if not (isinstance(b, dict) and b.get("type") == "text" and not b.get("text", "").strip())
+        ]
         if message["role"] == "assistant":
             self._assistant(message, blocks, record)
         else:
@@ -133,6 +135,9 @@ def _sendable(message: dict[str, Any]) -> bool:
 
 
 READER = Reader(
-    name="claude-code", about="Claude Code session (~/.claude/projects/*/*.jsonl)", suffixes=(".jsonl",),
-    matches=_matches, read=read,
-)  # fmt: skip
+    name="claude-code",
+    about="Claude Code session (~/.claude/projects/*/*.jsonl)",
+    suffixes=(".jsonl",),
+    matches=_matches,
+    read=read,
+)

@@ -8,12 +8,22 @@ from typing import Any
 
 from danshari.sessions.base import Reader, Recorded, lines, seconds
 
-_KEPT = {"message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output",
-         "local_shell_call", "web_search_call"}  # fmt: skip
+_KEPT = {
+    "message",
+    "reasoning",
+    "function_call",
+    "function_call_output",
+    "custom_tool_call",
+    "custom_tool_call_output",
+    "local_shell_call",
+    "web_search_call",
+}
 
 
 def _matches(records: list[Any]) -> bool:
-    return any(isinstance(r, dict) and r.get("type") in ("session_meta", "response_item", "turn_context") for r in records)
+    return any(
+        isinstance(r, dict) and r.get("type") in ("session_meta", "response_item", "turn_context") for r in records
+    )
 
 
 def read(path: Path) -> Iterator[Recorded]:
@@ -35,8 +45,14 @@ def read(path: Path) -> Iterator[Recorded]:
             session.compacted = True
             yield session
             kept = payload.get("replacement_history")
-            session = Recorded(id=f"{path.stem}#{number}", source="codex", format="openai-responses", model=session.model,
-                               messages=list(kept) if isinstance(kept, list) else [], cwd=session.cwd)  # fmt: skip
+            session = Recorded(
+                id=f"{path.stem}#{number}",
+                source="codex",
+                format="openai-responses",
+                model=session.model,
+                messages=list(kept) if isinstance(kept, list) else [],
+                cwd=session.cwd,
+            )
         elif kind == "response_item" and payload.get("type") in _KEPT:
             if (time := seconds(record.get("timestamp"))) is not None:
                 session.times[len(session.messages)] = time
@@ -59,6 +75,9 @@ def _sent(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 READER = Reader(
-    name="codex", about="Codex rollout (~/.codex/sessions/**/rollout-*.jsonl)", suffixes=(".jsonl",),
-    matches=_matches, read=read,
-)  # fmt: skip
+    name="codex",
+    about="Codex rollout (~/.codex/sessions/**/rollout-*.jsonl)",
+    suffixes=(".jsonl",),
+    matches=_matches,
+    read=read,
+)

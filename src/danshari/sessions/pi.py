@@ -28,8 +28,13 @@ def read(path: Path) -> Iterator[Recorded]:
             number += 1
             session.compacted = True
             yield session
-            session = Recorded(id=f"{path.stem}#{number}", source="pi", format="openai-chat", model=session.model,
-                               messages=[{"role": "user", "content": str(record.get("summary", ""))}])  # fmt: skip
+            session = Recorded(
+                id=f"{path.stem}#{number}",
+                source="pi",
+                format="openai-chat",
+                model=session.model,
+                messages=[{"role": "user", "content": str(record.get("summary", ""))}],
+            )
         elif record.get("type") == "message":
             _add(session, record)
     if session.messages or session.malformed:
@@ -66,14 +71,22 @@ def _built(message: dict[str, Any]) -> dict[str, Any] | None:
     role, content = message.get("role"), message.get("content")
     if role == "user":
         images = [
-            {"type": "image_url", "image_url": {"url": f"data:{p.get('mimeType', 'image/png')};base64,{p.get('data', '')}"}}
-            for p in (content if isinstance(content, list) else ()) if isinstance(p, dict) and p.get("type") == "image"
-        ]  # fmt: skip
+            {
+                "type": "image_url",
+                "image_url": {"url": f"data:{p.get('mimeType', 'image/png')};base64,{p.get('data', '')}"},
+            }
+            for p in (content if isinstance(content, list) else ())
+            if isinstance(p, dict) and p.get("type") == "image"
+        ]
         text = _text(content)
         return {"role": "user", "content": [{"type": "text", "text": text}, *images] if images else text}
     if role == "toolResult":
-        return {"role": "tool", "tool_call_id": str(message.get("toolCallId", "")),
-                "name": str(message.get("toolName", "")), "content": _text(content)}  # fmt: skip
+        return {
+            "role": "tool",
+            "tool_call_id": str(message.get("toolCallId", "")),
+            "name": str(message.get("toolName", "")),
+            "content": _text(content),
+        }
     if role == "bashExecution":
         return {"role": "user", "content": f"$ {message.get('command', '')}\n{message.get('output', '')}"}
     if role != "assistant":
@@ -83,14 +96,20 @@ def _built(message: dict[str, Any]) -> dict[str, Any] | None:
     thinking = "\n".join(str(p.get("thinking", "")) for p in parts if p.get("type") == "thinking")
     if thinking:
         built["reasoning_content"] = thinking
-    calls = [call(str(p.get("id", "")), str(p.get("name", "")), p.get("arguments") or {}) for p in parts
-             if p.get("type") == "toolCall"]  # fmt: skip
+    calls = [
+        call(str(p.get("id", "")), str(p.get("name", "")), p.get("arguments") or {})
+        for p in parts
+        if p.get("type") == "toolCall"
+    ]
     if calls:
         built["tool_calls"] = calls
     return built if calls or built["content"] else None
 
 
 READER = Reader(
-    name="pi", about="pi or OpenClaw session (~/.pi/agent/sessions/*/*.jsonl)", suffixes=(".jsonl",),
-    matches=_matches, read=read,
-)  # fmt: skip
+    name="pi",
+    about="pi or OpenClaw session (~/.pi/agent/sessions/*/*.jsonl)",
+    suffixes=(".jsonl",),
+    matches=_matches,
+    read=read,
+)

@@ -15,8 +15,20 @@ from typing import Any
 from danshari.errors import SessionError
 from danshari.sessions.base import Reader, Recorded, call, load
 
-_COMMANDS = {"open", "goto", "scroll_down", "scroll_up", "create", "edit", "insert", "find_file", "search_file",
-             "search_dir", "submit", "str_replace_editor"}  # fmt: skip
+_COMMANDS = {
+    "open",
+    "goto",
+    "scroll_down",
+    "scroll_up",
+    "create",
+    "edit",
+    "insert",
+    "find_file",
+    "search_file",
+    "search_dir",
+    "submit",
+    "str_replace_editor",
+}
 
 
 def _matches(records: list[Any]) -> bool:
@@ -33,7 +45,9 @@ def read(path: Path) -> Iterator[Recorded]:
     for entry in history:
         if isinstance(entry, dict) and entry.get("role") in ("system", "user") and not entry.get("action"):
             text = entry.get("content")
-            session.messages.append({"role": entry["role"], "content": text if isinstance(text, str) else json.dumps(text)})
+            session.messages.append(
+                {"role": entry["role"], "content": text if isinstance(text, str) else json.dumps(text)}
+            )
         else:
             break
     info = data.get("info")
@@ -55,7 +69,9 @@ def _step(session: Recorded, number: int, step: dict[str, Any]) -> None:
     call_id = f"step{number:04d}"
     name, arguments = command_call(action, _open_file(step.get("state")))
     session.messages.append({"role": "assistant", "content": response, "tool_calls": [call(call_id, name, arguments)]})
-    session.messages.append({"role": "tool", "tool_call_id": call_id, "content": str(step.get("observation") or "(no output)")})
+    session.messages.append(
+        {"role": "tool", "tool_call_id": call_id, "content": str(step.get("observation") or "(no output)")}
+    )
 
 
 def _open_file(state: Any) -> str:
@@ -87,5 +103,9 @@ def command_call(action: str, open_file: str) -> tuple[str, dict[str, Any]]:
 
 
 READER = Reader(
-    name="swe-agent", about="SWE-agent trajectory (*.traj)", suffixes=(".traj", ".json"), matches=_matches, read=read,
-)  # fmt: skip
+    name="swe-agent",
+    about="SWE-agent trajectory (*.traj)",
+    suffixes=(".traj", ".json"),
+    matches=_matches,
+    read=read,
+)

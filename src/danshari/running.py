@@ -1,0 +1,272 @@
+"""One conversation under one policy, step by step: a list goes in, a `Compaction` comes out.
+
+No lock, no fault handling and no saving here; `compactor` adds those.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from danshari import data
+from danshari.archive.base import Archive, Entry, entry_of
+from danshari.compaction import Compaction, Held
+from danshari.core.edits import Drop, Edit, Fold, Insert, Replace, Restore
+from danshari.core.plan import Situation, pressure_of, rest_after, soft_line
+from danshari.core.policy import Policy
+from danshari.core.prices import Model
+from danshari.core.session import Session
+from danshari.deciding import Decision, admitted, binds, decide, strip_dead, weigh
+from danshari.formats import Format, detect
+from danshari.track import Track
+
+Mode = Literal["view", "replace"]
+
+
+class Run:
+    """The state of a running conversation, and what one call does to it."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        model: Model,
+        archive: Archive,
+        *,
+        mode: Mode,
+        wire: Format | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self.policy, self.model, self.archive, self.mode = policy, model, archive, mode
+        self.wire = wire
+        self.clock = clock
+        self.session = Session(policy=policy.name)
+        self.track: Track | None = None
+        self.source: list[Any] = []
+        """In replace mode, the full history behind what the caller holds."""
+        self.returned: list[Any] | None = None
+        """In replace mode, the messages returned last."""
+        self.hints = False
+        """Whether some request already carried thinking whose prefix changed."""
+        self.floor = 0.0
+        """Tokens of system prompt and tool schemas, where given."""
+
+    def format_of(self, payload: Any) -> tuple[Format, tuple[str, ...]]:
+        """Detect the format anew only until the conversation has shown messages that one format alone has."""
+        if self.wire is not None:
+            return self.wire, ()
+        if self.track is not None and self.track.facts.call_turns:
+            return self.track.format, ()
+        return detect(payload)
+
+    def compact(
+        self, payload: Any, wire: Format, notes: list[str], *, force: bool = False, sent: int | None = None
+    ) -> Compaction:
+        """Follow the conversation, admit, weigh, commit, write."""
+        messages = self._recovered(wire.messages(payload))
+        track = self._follow(messages, wire, notes)
+        facts = track.facts
+        if not facts.items:
+            return self.result(payload, [], Decision(), notes, "none")
+        sent_items = self._sent_items(track, sent)
+        edits = admitted(track, self._admission(), facts.first_sight if sent is None else sent_items)
+        self.commit(edits, batch=False)
+        self._join(track, sent_items)
+        situation = self._situation(track, sent_items, force=force)
+        why = weigh(self.policy, situation, force=force)
+        decision = decide(track, self.policy, self.model, situation, why, self.session.ledger)
+        notes += decision.notes
+        self.commit(decision.edits, batch=True)
+        if why:
+            self.session = replace(self.session, rest_until=rest_after(decision.plan, facts.turn))
+        if decision.edits or edits:
+            self._bind(track, decision, notes)
+        if situation.pressure == "hard":
+            self._fits(track, notes)
+        result = self.result(payload, edits, decision, notes, situation.pressure)
+        if sent is None:
+            self._book(track, result, situation)
+        if self.mode == "replace":
+            self.source, self.returned = list(messages), list(wire.messages(result.messages))
+        return result
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _recovered(self, messages: Sequence[Any]) -> Sequence[Any]:
+        """In replace mode, put the source back where the caller holds a view that we returned."""
+        if self.mode == "view" or self.returned is None:
+            return messages
+        known = len(self.returned)
+        return [*self.source, *messages[known:]] if list(messages[:known]) == self.returned else messages
+
+    def _follow(self, messages: Sequence[Any], wire: Format, notes: list[str]) -> Track:
+        track = self.track
+        if track is None or track.format is not wire or not track.follow(messages, self.session.ledger):
+            family = "literal" if self.policy.estimate == "literal" else self.model.family
+            track = Track(wire, data.tools(), data.estimator(family))
+            track.follow(messages, self.session.ledger)
+            track.resolve(self.session.ledger)
+        self.track = track
+        if track.effects.void:
+            notes.append(f"{len(track.effects.void)} edits rest: this history does not hold what they changed")
+        if not self.model.known:
+            notes.append(
+                f"unknown model {self.model.name or '(none given)'}: window {self.model.window:,} tokens is assumed"
+            )
+        return track
+
+    def _sent_items(self, track: Track, sent: int | None) -> int:
+        """Count the items that stood in an earlier request."""
+        items = track.facts.items
+        if sent is not None:
+            return next((at for at, item in enumerate(items) if item.at[0] >= sent), len(items))
+        if self.session.served and self.session.served == items[0].id:
+            return min(self.session.sent, len(items))
+        return track.facts.first_sight
+
+    def _admission(self) -> Policy:
+        """Give the policy with its outsize limit no larger than a quarter of the window (4 characters a token)."""
+        policy = self.policy
+        return replace(policy, admit_any=min(policy.admit_any, self.model.window)) if policy.admit_any else policy
+
+    def _join(self, track: Track, sent: int) -> None:
+        """Book what a session cost before it was joined in mid-way."""
+        if not self.session.served and sent:
+            turns = track.facts.items[sent - 1].turn
+            account = self.session.account.joined(sum(track.facts.tokens[:sent]), turns, self.model.prices)
+            self.session = replace(self.session, account=account)
+
+    # ── weighing ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def reserve(self) -> float:
+        """Tokens kept free for the answer."""
+        return min(self.policy.reserve * self.model.window, float(self.model.output))
+
+    def tokens(self, track: Track) -> float:
+        """Estimate the whole request, corrected by what the provider reported."""
+        return self.session.calibration.tokens(track.shown + self.floor)
+
+    def _situation(self, track: Track, sent: int, *, force: bool) -> Situation:
+        session, policy, window, turn = self.session, self.policy, self.model.window, track.facts.turn
+        tokens, hard = self.tokens(track), window - self.reserve
+        line = min(soft_line(window, policy), hard) if force or policy.commit == "trigger" else hard
+        prices = self.model.prices
+        idle = session.last_call is not None and self.clock() - session.last_call > prices.ttl
+        growth = max(track.facts.total / max(turn, 1), 1.0)
+        return Situation(
+            facts=track.facts,
+            sizes=track.sizes,
+            sent=sent,
+            prices=prices,
+            cold=sent == 0 or idle or 0 < tokens < prices.minimum,
+            rounds_seen=turn,
+            rounds_left=max((hard - tokens) / growth, 0.0),
+            purse=session.account.purse(policy.purse) if sent else math.inf,
+            since_commit=turn - session.commit_turn if session.commit_turn >= 0 else turn,
+            resting=turn < session.rest_until,
+            pressure=pressure_of(tokens, window, self.reserve, policy),
+            need=max(tokens - line, 0.0),
+            spare=policy.release * policy.active * window,
+        )
+
+    def _fits(self, track: Track, notes: list[str]) -> None:
+        shown, window = self.tokens(track), self.model.window
+        if shown > window - self.reserve:
+            fixed = f", of them {self.floor:,.0f} system prompt and tools" if self.floor else ""
+            notes.append(
+                f"cannot fit: {shown:,.0f} tokens remain{fixed}, the window holds {window:,} less {self.reserve:,.0f} "
+                "for the answer; the newest round and the user's words are never cut"
+            )
+
+    # ── committing ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def commit(self, edits: Sequence[Edit], *, batch: bool) -> None:
+        """Archive the originals, then append the edits to the ledger, then show them."""
+        track = self.track
+        if not edits or track is None:
+            return
+        self.archive.put(self._originals(track, edits))
+        turn = track.facts.turn
+        self.session = self.session.commit(tuple(edits), turn) if batch else self.session.append(tuple(edits))
+        track.apply(edits, self.session.ledger)
+
+    def _originals(self, track: Track, edits: Sequence[Edit]) -> list[Entry]:
+        facts = track.facts
+        entries = []
+        for edit in edits:
+            for at in touched_by(track, edit) if isinstance(edit, Replace | Drop | Fold) else ():
+                call = facts.call_of.get(at)
+                entries.append(entry_of(facts.items[at], facts.items[call].text[:300] if call is not None else ""))
+        return entries
+
+    def _bind(self, track: Track, decision: Decision, notes: list[str]) -> None:
+        """See to thinking whose prefix changed: leave it out, or ask the provider to drop it."""
+        if not binds(track.facts, self.model):
+            return
+        stripped, stuck = strip_dead(track, self.session.ledger)
+        if self.policy.thinking == "hint":
+            self.hints = self.hints or bool(stripped) or stuck
+            return
+        self.commit(stripped, batch=False)
+        decision.edits += stripped
+        if stuck:
+            self.hints = True
+            notes.append("the newest turn's thinking is bound to bytes that changed: send the hints along")
+
+    def _book(self, track: Track, result: Compaction, situation: Situation) -> None:
+        """Book the request that the caller is about to send."""
+        facts, session = track.facts, self.session
+        places = [p for e in result.edits for p in touched_by(track, e)[:1] if p < situation.sent]
+        kept = sum(track.sizes[: min(places)]) if places else session.account.shown
+        account = session.account.send(facts.total, track.shown, kept, self.model.prices, cold=situation.cold)
+        self.session = replace(
+            session, served=facts.items[0].id, sent=len(facts.items), last_call=self.clock(), account=account
+        )
+
+    # ── the result ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def result(
+        self, payload: Any, edits: Sequence[Edit], decision: Decision, notes: Sequence[str], pressure: str
+    ) -> Compaction:
+        """Write the view and say what was done."""
+        track, chosen, money = self.track, decision.plan, self.model.prices.dollars
+        assert track is not None
+        after = self.tokens(track)
+        return Compaction(
+            messages=track.write(self._shape(payload, track)),
+            format=track.format.name,
+            policy=self.policy.name,
+            model=self.model.name,
+            before=round(after + track.facts.total - track.shown),
+            after=round(after),
+            edits=(*edits, *decision.edits),
+            live=len(track.effects.texts) + len(track.effects.gone),
+            held=tuple(Held(id=track.facts.items[p.at].id, by=p.by, why=p.why, freed=p.freed) for p in chosen.held),
+            refused=tuple(decision.refused),
+            trigger=chosen.why,
+            pressure=pressure,
+            earn=money(chosen.earn),
+            cost=money(chosen.cost + chosen.faults),
+            hints=track.format.hints() if self.hints else {},
+            notes=tuple(notes),
+        )
+
+    def _shape(self, payload: Any, track: Track) -> Any:
+        """Give the source in the shape of the caller's payload (they differ in replace mode only)."""
+        if self.mode == "view":
+            return payload
+        return {**payload, track.format.key: track.messages} if isinstance(payload, Mapping) else track.messages
+
+
+def touched_by(track: Track, edit: Edit) -> list[int]:
+    """List the positions that an edit concerns, first one first; empty if it is void here."""
+    index = track.facts.index
+    if isinstance(edit, Replace | Restore):
+        return [index[edit.id]] if edit.id in index else []
+    if isinstance(edit, Insert):
+        return [index[edit.after]] if edit.after in index else []
+    if edit.first not in index or edit.last not in index:
+        return []
+    return list(range(index[edit.first], index[edit.last] + 1))
