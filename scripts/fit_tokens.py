@@ -339,13 +339,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("src/danshari/data/tokens.json"), help="the data file")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "fit", help="exact counts")
     parser.add_argument("--slow-bytes", type=int, default=40_000_000, help="most to count anew with ctok, per version")
-    options = parser.parse_args()
-    corpus = load(options)
+    corpus = load(options := parser.parse_args())
     if options.verb == "fit":
-        fit(corpus, options)
-    else:
-        families = json.loads(options.out.read_text())["families"]
-        report(corpus, {name: np.array(family["row"]) for name, family in families.items()})
+        return fit(corpus, options)
+    families = json.loads(options.out.read_text())["families"]
+    return report(corpus, {name: np.array(family["row"]) for name, family in families.items()})
 
 
 if __name__ == "__main__":

@@ -154,7 +154,7 @@ class _Responses(_Builder):
                 }
             )
         if turn.text or not calls:
-            self._message("assistant", "output_text", turn.text or "…")
+            self.messages.append({"type": "message", "role": "assistant", "content": turn.text or "…"})
         for c in calls:
             self.messages.append(
                 {"type": "function_call", "call_id": c.id, "name": c.name, "arguments": json.dumps(c.arguments)}

@@ -12,7 +12,7 @@ from typing import Any
 
 from danshari.compactor import Compactor
 from danshari.core.facts import Facts
-from danshari.core.tools import parse_arguments
+from danshari.core.text import parse_arguments
 from danshari.formats.base import plain
 
 ATOM = re.compile(

@@ -18,4 +18,5 @@ def placed(wire: Format, query: str, text: str) -> list[Any]:
 
 def _item(role: Role, kind: Kind, call: str, text: str) -> Item:
     digest = Digest(hashed(kind, call, text))
-    return Item(id=ItemId(digest[:24]), digest=digest, role=role, kind=kind, text=text, name="recall", call=call, turn=1)
+    name = "recall"
+    return Item(id=ItemId(digest[:24]), digest=digest, role=role, kind=kind, text=text, name=name, call=call, turn=1)

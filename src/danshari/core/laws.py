@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from danshari.core.facts import Facts
 from danshari.core.model import Item
 from danshari.core.placeholder import is_ours
 from danshari.core.policy import Policy
+from danshari.core.text import is_object, valid_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,23 +91,6 @@ def protected(item: Item, policy: Policy) -> bool:
     if item.kind in ("call", "result") and policy.protects(item.name):
         return True
     return any(pin in item.text for pin in policy.pinned)
-
-
-def valid_text(text: str) -> bool:
-    """Say whether `text` can be encoded as UTF-8."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def is_object(text: str) -> bool:
-    """Say whether `text` is a JSON object."""
-    try:
-        return isinstance(json.loads(text), dict)
-    except ValueError:
-        return False
 
 
 def paired(items: Sequence[Item], effects: Effects) -> list[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
 
 from danshari.core.shell import shell_act
+from danshari.core.text import parse_arguments
 
 ToolKind = Literal[
     "read", "search", "list", "edit", "write", "run", "plan", "skill", "agent", "ask", "web", "job", "recall", "other"
@@ -87,15 +87,6 @@ class Tools:
             kind = row.commands.get(str(data.get("command", "")), kind)
         start, end = _span(data)
         return Act(kind=kind, path=_text(data, row.path), start=start, end=end, key=key)
-
-
-def parse_arguments(arguments: str) -> dict[str, Any]:
-    """Parse call arguments; anything but a JSON object gives an empty dict."""
-    try:
-        data = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return {}
-    return data if isinstance(data, dict) else {}
 
 
 def _text(data: Mapping[str, Any], keys: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from danshari.core.laws import valid_text
+from danshari.core.text import valid_text
 from danshari.formats.base import Problem, plain
 from danshari.formats.chat_rules import strings
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from danshari.core.model import Item
-from danshari.core.tools import parse_arguments
+from danshari.core.text import is_object, parse_arguments
 from danshari.formats.base import data_url, split_data_url
 
 
@@ -71,7 +71,7 @@ def _chat_turn(group: Sequence[Item], lost: list[str]) -> dict[str, Any] | None:
         message["reasoning_content"] = reasoning
     calls = [
         {"id": i.call, "type": "function", "function": {"name": i.name, "arguments": json.dumps(_arguments(i, lost))}}
-        if not _is_object(i)
+        if not is_object(i.text)
         else {"id": i.call, "type": "function", "function": {"name": i.name, "arguments": i.text}}
         for i in group
         if i.kind == "call"
@@ -82,10 +82,6 @@ def _chat_turn(group: Sequence[Item], lost: list[str]) -> dict[str, Any] | None:
         if item.kind in ("media", "opaque") or (item.kind == "reasoning" and not item.text):
             _lose(item, "chat completions", lost)
     return message if texts or calls else None
-
-
-def _is_object(item: Item) -> bool:
-    return bool(parse_arguments(item.text)) or item.text.strip() == "{}"
 
 
 def _chat_results(group: Sequence[Item], lost: list[str]) -> list[Any]:
@@ -164,11 +160,12 @@ def build_responses(items: Sequence[Item], lost: list[str]) -> list[Any]:
     out: list[Any] = []
     for item in items:
         if item.kind == "text":
-            kind = "output_text" if item.role == "assistant" else "input_text"
             role = "developer" if item.role == "system" else item.role
-            out.append({"type": "message", "role": role, "content": [{"type": kind, "text": item.text}]})
+            parts: Any = [{"type": "input_text", "text": item.text}]
+            # the agent's own text goes back as a plain string: output_text parts need the id of the original
+            out.append({"type": "message", "role": role, "content": item.text if role == "assistant" else parts})
         elif item.kind == "call":
-            text = item.text if _is_object(item) else json.dumps(_arguments(item, lost))
+            text = item.text if is_object(item.text) else json.dumps(_arguments(item, lost))
             out.append({"type": "function_call", "call_id": item.call, "name": item.name, "arguments": text})
         elif item.kind == "result":
             out.append({"type": "function_call_output", "call_id": item.call, "output": item.text})

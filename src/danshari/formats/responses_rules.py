@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from danshari.core.laws import is_object, valid_text
+from danshari.core.text import is_object, valid_text
 from danshari.formats.base import Problem, plain
 from danshari.formats.chat_rules import strings
 

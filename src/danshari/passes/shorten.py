@@ -10,7 +10,7 @@ from danshari.core.lines import ends, telling
 from danshari.core.model import Item
 from danshari.core.placeholder import clipped, placeholder, squeezed
 from danshari.core.policy import Policy
-from danshari.core.tools import parse_arguments
+from danshari.core.text import parse_arguments
 
 
 def stand_in(facts: Facts, at: int, policy: Policy, *, gist: str = "") -> str:
