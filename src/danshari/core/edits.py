@@ -254,7 +254,7 @@ def dead_reasoning(
 def _stale_turns(
     ledger: Iterable[Edit], effects: Effects, items: Sequence[Item], index: Mapping[ItemId, int]
 ) -> list[tuple[int, int]]:
-    """List (turn of target, last turn that saw another state than today's) for every item an edit ever touched."""
+    """List turn intervals (after, up to) in which some item that an edit touched was shown otherwise than today."""
     history: dict[int, list[tuple[int, object]]] = {}
     void = set(map(id, effects.void))
     for edit in ledger:
@@ -266,11 +266,11 @@ def _stale_turns(
             history.setdefault(at, []).append((seen, state))
     spans = []
     for at, changes in history.items():
-        final = changes[-1][1]
-        earlier = [None, *(state for _, state in changes[:-1])]
-        stale = [turn for (turn, _), before in zip(changes, earlier, strict=True) if before != final]
-        if stale:
-            spans.append((items[at].turn, max(stale)))
+        final, before, since = changes[-1][1], None, items[at].turn
+        for seen, state in changes:
+            if before != final and since < seen:
+                spans.append((since, seen))
+            before, since = state, max(since, seen)
     return spans
 
 

@@ -94,7 +94,7 @@ def _read(tool: str, stages: list[list[str]]) -> ShellAct:
     args = [word for word in stages[0][1:] if not word.startswith("-")]
     if tool == "sed" and "-n" not in stages[0]:
         return _RUN
-    files = args[1:] if tool in ("sed", "awk") else [a for a in args if not a.isdecimal()]
+    files = args[1:] if tool in ("sed", "awk") else [a for a in args if not a.removeprefix("+").isdecimal()]
     path = files[-1] if len(files) == 1 else ""
     start, end = 1, 0
     for stage in stages:

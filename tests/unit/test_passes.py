@@ -1,0 +1,125 @@
+"""What each pass proposes, on literal conversations."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from danshari import Compactor, compact
+from danshari.compaction import Compaction
+from danshari.core.placeholder import is_ours
+from danshari.passes.admit import cleaned
+from danshari.testing import Call, Turn, conversation
+
+LONG = "\n".join(f"{n}: the ledger keeps entry {n} of the book" for n in range(120))
+
+
+def talk(*calls: Call, more: int = 6) -> list[Any]:
+    filler = [Call(name="Bash", arguments={"command": f"true {n}"}, result="ok") for n in range(more)]
+    return conversation("openai-chat", "Fix ledger_total.", [Turn(calls=(c,)) for c in (*calls, *filler)])
+
+
+def shown(result: Compaction, name: str) -> list[str]:
+    calls = {c["id"] for m in result.messages for c in m.get("tool_calls", ()) if c["function"]["name"] == name}
+    return [m["content"] for m in result.messages if m.get("tool_call_id") in calls]
+
+
+def test_admission_cleans_terminals() -> None:
+    assert cleaned("\x1b[31mred\x1b[0m") == "red"
+    assert cleaned("10%\r50%\rdone\nnext") == "done\nnext"
+    assert cleaned("a\r\nb") == "a\nb"
+    assert cleaned("x\bab\b\bcd") == "cd"
+    assert cleaned("wait\n" * 9 + "go") == "wait\n[danshari: the line above stood 9 times in a row]\ngo"
+    assert cleaned("plain\ntext") == "plain\ntext"
+
+
+def test_admission_squeezes_first_sight_only() -> None:
+    log = "\n".join(f"2026-03-01 INFO worker {n} took {n}ms" for n in range(300)) + "\nERROR ledger_total is off by one"
+    engine = Compactor("balanced", model="gpt-5")
+    first = talk(Call(name="Bash", arguments={"command": "make"}, result=log), more=0)
+    text = engine.compact(first).messages[-1]["content"]
+    assert len(text) < 2000
+    assert "ERROR ledger_total is off by one" in text
+    assert text.startswith("[danshari kept ")
+    joined = [*first, {"role": "assistant", "content": "I see."}, {"role": "user", "content": "Go on."}]
+    late = Compactor("balanced", model="gpt-5")
+    assert late.compact(joined).messages[2]["content"] == log, "an item that was sent before is not first sight"
+
+
+def test_file_reads_stay_whole_at_first_sight() -> None:
+    for call in (
+        Call(name="Read", arguments={"file_path": "a.py"}, result=LONG * 3),
+        Call(name="Bash", arguments={"command": "cat a.py"}, result=LONG * 3),
+        Call(name="Bash", arguments={"command": "sed -n '1,400p' a.py"}, result=LONG * 3),
+    ):
+        assert not Compactor("balanced").compact(talk(call, more=0)).edits
+
+
+def test_a_result_of_any_kind_larger_than_a_quarter_of_the_window_is_squeezed() -> None:
+    call = Call(name="Read", arguments={"file_path": "a.py"}, result=LONG * 30)
+    result = Compactor("balanced", window=20_000).compact(talk(call, more=0))
+    assert [e.by for e in result.edits] == ["admit"]
+    assert len(shown(result, "Read")[0]) < 20_000
+
+
+def test_re_reads_point_to_the_surviving_view() -> None:
+    part = Call(name="Read", arguments={"file_path": "a.py", "offset": 10, "limit": 20}, result=LONG)
+    whole = Call(name="Read", arguments={"file_path": "a.py"}, result=LONG + "\nmore")
+    result = compact(talk(part, whole))
+    old, new = shown(result, "Read")
+    assert json.loads(old)["gist"] == "the file was read again later"
+    assert new == whole.result
+    other = Call(name="Read", arguments={"file_path": "b.py"}, result=LONG + "\nother")
+    assert shown(compact(talk(part, other)), "Read") == [LONG, LONG + "\nother"]
+
+
+def test_an_error_overtaken_by_success() -> None:
+    bad = Call(name="Bash", arguments={"command": "pytest -q"}, result=LONG[:2000] + "\nexit code 1")
+    good = Call(name="Bash", arguments={"command": "pytest  -q"}, result="3 passed")
+    result = compact(talk(bad, good))
+    assert json.loads(shown(result, "Bash")[0])["gist"] == "the same command succeeded later"
+
+
+def test_a_view_before_a_rewrite_goes_and_one_before_an_edit_stays() -> None:
+    read = Call(name="Read", arguments={"file_path": "a.py"}, result=LONG)
+    write = Call(name="Write", arguments={"file_path": "a.py", "content": LONG}, result="ok")
+    edit = Call(name="Edit", arguments={"file_path": "a.py", "old_string": "x", "new_string": "y"}, result="ok")
+    assert "written anew" in shown(compact(talk(read, write)), "Read")[0]
+    assert shown(compact(talk(read, edit)), "Read") == [LONG]
+
+
+def test_written_bodies_go_and_notes_stay() -> None:
+    write = Call(name="Write", arguments={"file_path": "a.py", "content": LONG}, result="ok")
+    note = Call(name="frobnicate", arguments={"thought": LONG}, result="ok")
+    result = compact(talk(write, note))
+    arguments = [json.loads(c["function"]["arguments"]) for m in result.messages for c in m.get("tool_calls", ())]
+    assert arguments[0]["file_path"] == "a.py"
+    assert is_ours(arguments[0]["content"])
+    assert "written to disk" in arguments[0]["content"]
+    assert arguments[1]["thought"] == LONG
+
+
+def test_a_failed_write_keeps_its_body() -> None:
+    write = Call(name="Write", arguments={"file_path": "a.py", "content": LONG}, result="Error: permission denied")
+    result = compact(talk(write))
+    assert json.loads(result.messages[1]["tool_calls"][0]["function"]["arguments"])["content"] == LONG
+
+
+def test_old_plans_go_and_the_newest_stays() -> None:
+    todo = [Call(name="TodoWrite", arguments={"todos": [{"content": f"{n} " * 400}]}, result="ok") for n in range(3)]
+    result = compact(talk(*todo))
+    arguments = [c["function"]["arguments"] for m in result.messages for c in m.get("tool_calls", ())][:3]
+    assert [is_ours(a) for a in arguments] == [True, True, False]
+
+
+def test_eviction_drops_whole_rounds_oldest_first_and_says_when_nothing_helps() -> None:
+    turns = [Turn(text="word " * 300, calls=(Call(name="Bash", arguments={"command": "true"}, result="ok"),)) for _ in range(20)]
+    messages = conversation("openai-chat", "Fix it.", turns)
+    result = Compactor("balanced", window=4000).compact(messages)
+    assert result.after <= 4000
+    assert {e.by for e in result.edits} == {"evict"}
+    assert result.messages[0] == messages[0]
+    assert result.messages[-2:] == messages[-2:]
+    stuck = Compactor("balanced", window=4000).compact([{"role": "user", "content": "word " * 9000}])
+    assert any("cannot fit" in note for note in stuck.notes)
+    assert stuck.messages == [{"role": "user", "content": "word " * 9000}]
