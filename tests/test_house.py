@@ -60,7 +60,9 @@ def test_core_is_standard_library() -> None:
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             for name in names:
-                assert name.split(".")[0] in {*sys.stdlib_module_names, "danshari", "__future__"}, f"{path.name}: {name}"
+                assert name.split(".")[0] in {*sys.stdlib_module_names, "danshari", "__future__"}, (
+                    f"{path.name}: {name}"
+                )
 
 
 @pytest.mark.parametrize("path", [*FILES, *sorted((ROOT / "scripts").glob("*.py"))], ids=lambda p: p.name)
@@ -97,7 +99,13 @@ def test_public_values_are_keyword_only_and_slotted() -> None:
         module = importlib.import_module(name)
         for value in vars(module).values():
             if dataclasses.is_dataclass(value) and isinstance(value, type) and value.__module__ == name:
-                if value.__name__.startswith("_") or value.__name__ in ("Effects", "View", "Decision", "Support", "Anatomy"):
+                if value.__name__.startswith("_") or value.__name__ in (
+                    "Effects",
+                    "View",
+                    "Decision",
+                    "Support",
+                    "Anatomy",
+                ):
                     continue
                 if value.__name__ == "ScriptedModel":
                     continue
@@ -115,7 +123,9 @@ def test_all_is_what_is_public() -> None:
 def test_importing_costs_little() -> None:
     """The façade pulls in no command line, no event loop and no third-party package."""
     code = "import sys; from danshari import Compactor; Compactor(); print(' '.join(sorted(sys.modules)))"
-    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+    loaded = set(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    )
     assert not loaded & {"rich", "click", "asyncio", "orjson", "numpy", "concurrent.futures"}
     lazy = subprocess.run([sys.executable, "-c", "import sys, danshari; print(len([m for m in sys.modules if m.startswith('danshari')]))"],
                           capture_output=True, text=True, check=True)  # fmt: skip
@@ -139,7 +149,11 @@ def test_no_machine_in_the_tree() -> None:
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
     for name in tracked:
         path = ROOT / name
-        if path.suffix in (".py", ".md", ".toml", ".json", ".yml", "") and path.is_file() and path.name != "test_house.py":
+        if (
+            path.suffix in (".py", ".md", ".toml", ".json", ".yml", "")
+            and path.is_file()
+            and path.name != "test_house.py"
+        ):
             text = path.read_text(encoding="utf-8", errors="replace")
             for banned in ("/work/", "/root/", "pypi.org", "/tmp/"):
                 assert banned not in text, f"{name} names {banned}"

@@ -54,40 +54,55 @@ def body(shape: str, size: int, salt: int) -> str:
     return "".join(lines)
 
 
-_SIZES = st.sampled_from((0, 3, 150, 250, 900, 2600, 5000, 14000))
-_texts = st.builds(body, st.sampled_from(_SHAPES), _SIZES, st.integers(0, 6))
-_paths = st.sampled_from(("src/app.py", "src/ledger.py", "docs/设计.md", "tests/test_app.py"))
+_SIZES = (0, 3, 150, 250, 900, 2600, 5000, 14000)
+_PATHS = ("src/app.py", "src/ledger.py", "docs/设计.md", "tests/test_app.py")
+_KINDS = ("read", "read", "bash", "bash", "grep", "edit", "write", "todo", "skill", "unknown")
+_COMMANDS = ("pytest -q", "cat {}", "sed -n '1,80p' {}", "make")
+_WORDS_SAID = ("", "", "", "", "Keep amounts in cents.", "请继续，不要改动接口。")
 
 
-@st.composite
-def calls(draw: Any) -> Call:
-    kind = draw(st.sampled_from(("read", "read", "bash", "bash", "grep", "edit", "write", "todo", "skill", "unknown")))
-    path = draw(_paths)
-    result = draw(_texts) or "ok"
-    failed = draw(st.integers(0, 7)) == 0
+class Digits:
+    """Takes one drawn integer apart into small choices: few draws keep generation fast."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def take(self, options: int) -> int:
+        self.number, digit = divmod(self.number, options)
+        return digit
+
+    def one(self, options: tuple[Any, ...]) -> Any:
+        return options[self.take(len(options))]
+
+    def text(self) -> str:
+        return body(self.one(_SHAPES), self.one(_SIZES), self.take(7))
+
+
+def _call(digits: Digits) -> Call:
+    kind, path = digits.one(_KINDS), digits.one(_PATHS)
+    result, failed = digits.text() or "ok", digits.take(8) == 7
     name, arguments = {
-        "read": ("Read", {"file_path": path, "offset": draw(st.sampled_from((1, 1, 40)))}),
-        "bash": (
-            "Bash",
-            {"command": draw(st.sampled_from(("pytest -q", f"cat {path}", f"sed -n '1,80p' {path}", "make")))},
-        ),
-        "grep": ("Grep", {"pattern": "ledger_total"}),
-        "edit": ("Edit", {"file_path": path, "old_string": draw(_texts)[:400], "new_string": draw(_texts)}),
-        "write": ("Write", {"file_path": path, "content": draw(_texts)}),
-        "todo": ("TodoWrite", {"todos": [{"content": draw(_texts)[:300], "status": "pending"}]}),
-        "skill": ("Skill", {"name": "slides"}),
-        "unknown": ("frobnicate", {"x": draw(_texts)}),
-    }[kind]
+        "read": lambda: ("Read", {"file_path": path, "offset": digits.one((1, 1, 40))}),
+        "bash": lambda: ("Bash", {"command": digits.one(_COMMANDS).format(path)}),
+        "grep": lambda: ("Grep", {"pattern": "ledger_total"}),
+        "edit": lambda: ("Edit", {"file_path": path, "old_string": digits.text()[:400], "new_string": digits.text()}),
+        "write": lambda: ("Write", {"file_path": path, "content": digits.text()}),
+        "todo": lambda: ("TodoWrite", {"todos": [{"content": digits.text()[:300], "status": "pending"}]}),
+        "skill": lambda: ("Skill", {"name": "slides"}),
+        "unknown": lambda: ("frobnicate", {"x": digits.text()}),
+    }[kind]()
     return Call(name=name, arguments=arguments, result=result, failed=failed)
 
 
-_turns = st.builds(
-    lambda text, thinking, made, user: Turn(text=text, thinking=thinking, calls=tuple(made), user=user),
-    st.sampled_from(("", "Looking.", "我来看看。")),
-    st.sampled_from(("", "", "The ledger may be off by one.")),
-    st.lists(calls(), max_size=3),
-    st.sampled_from(("", "", "", "", "Keep amounts in cents.", "请继续，不要改动接口。")),
-)
+def _turn(number: int) -> Turn:
+    digits = Digits(number)
+    text = digits.one(("", "Looking.", "我来看看。"))
+    thinking = digits.one(("", "", "The ledger may be off by one."))
+    user = digits.one(_WORDS_SAID)
+    return Turn(text=text, thinking=thinking, calls=tuple(_call(digits) for _ in range(digits.take(4))), user=user)
+
+
+_turns = st.builds(_turn, st.integers(0, 2**120))
 
 
 @dataclass(frozen=True)
@@ -112,10 +127,10 @@ settings_of_runs = st.builds(
 
 
 @st.composite
-def sessions(draw: Any, *, rounds: int = 12) -> tuple[str, list[Any]]:
+def sessions(draw: Any, *, rounds: int = 9) -> tuple[str, list[Any]]:
     """Draw (format name, messages) of one well-formed session that ends where a model call would follow."""
     name = draw(st.sampled_from(FORMATS))
-    turns = draw(st.lists(_turns, min_size=1, max_size=rounds))
+    turns = list(draw(st.lists(_turns, min_size=1, max_size=rounds)))
     system = "" if name == "anthropic" else draw(st.sampled_from(("", "You are a coding agent.")))
     last = turns[-1]
     if not last.calls and not last.user:

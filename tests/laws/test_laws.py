@@ -6,23 +6,26 @@ import asyncio
 import copy
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from danshari import Compactor, compact
 from danshari.archive import MemoryArchive
 from danshari.compaction import Compaction
-from danshari.core.edits import Drop, Fold, Replace, covering, dead_reasoning, edit_from_dict, edit_to_dict, view
+from danshari.core.edits import Drop, Fold, Replace, covering, edit_from_dict, edit_to_dict, view
 from danshari.core.placeholder import is_ours
 from danshari.formats import named
-from danshari.testing import broken_promises, reads_as
 
+from .every_view import judge
 from .strategies import FORMATS, Setting, odd_messages, sessions, settings_of_runs
 
 Session = tuple[str, list[Any]]
+SHARDS = 4
+"""The two long laws run in shards, so that two cores share them."""
 
 
 def compactor(session: Session, setting: Setting, **more: Any) -> Compactor:
@@ -65,172 +68,62 @@ def test_lens_identity(session: Session) -> None:
     assert all(a is b for a, b in zip(written, session[1], strict=True))
 
 
+@pytest.mark.parametrize("shard", range(SHARDS))
+@settings(parent=settings(), max_examples=max(settings().max_examples // SHARDS, 1))
 @given(sessions(), settings_of_runs)
-def test_no_fault(session: Session, setting: Setting) -> None:
-    """Nothing goes wrong inside on well-formed sessions."""
-    for _, _, result in run(session, setting):
-        assert result.ok, result.fault
-
-
-@given(sessions(), settings_of_runs)
-def test_read_after_write(session: Session, setting: Setting) -> None:
-    """The written payload reads as the view."""
-    for engine, _, result in run(session, setting):
-        assert reads_as(named(session[0]), result.messages, engine.view()) == []
-
-
-@given(sessions(), settings_of_runs)
-def test_valid(session: Session, setting: Setting) -> None:
-    """Every view is one that its provider accepts: pairing, order, arguments, content, encoding."""
-    wire = named(session[0])
-    for _, source, result in run(session, setting):
-        known = {(p.rule, p.text) for p in wire.check(source)}
-        assert [str(p) for p in wire.check(result.messages) if (p.rule, p.text) not in known] == []
-
-
-@given(sessions(), settings_of_runs)
-def test_whole_rounds(session: Session, setting: Setting) -> None:
-    """A round is shown with all its calls and results, or not at all."""
-    for engine, _, _ in run(session, setting):
-        shown = engine.view()
-        parts: dict[int, set[bool]] = {}
-        for at, item in enumerate(shown.items):
-            if item.kind in ("call", "result"):
-                parts.setdefault(item.turn, set()).add(shown.effects.shown(at))
-        assert all(len(states) == 1 for states in parts.values())
-
-
-@given(sessions(), settings_of_runs)
-def test_newest_round(session: Session, setting: Setting) -> None:
-    """The newest assistant turn is never touched; its results only at first sight."""
-    for engine, _, _ in run(session, setting):
-        shown = engine.view()
-        newest = shown.items[-1].turn
-        for at in {*shown.effects.texts, *shown.effects.gone}:
-            item = shown.items[at]
-            if item.turn == newest:
-                assert item.role == "tool"
-                assert shown.effects.texts[at].by == "admit"
-
-
-@given(sessions(), settings_of_runs)
-def test_thinking_binding(session: Session, setting: Setting) -> None:
-    """On models that bind thinking no dead block is sent, unless the hints that make the provider drop it are."""
-    for engine, _, result in run(session, setting):
-        if engine.model.binding and not result.hints:
-            items = engine.view().items
-            index = {item.id: at for at, item in enumerate(items)}
-            assert dead_reasoning(engine.session.ledger, engine.view().effects, items, index) == []
-
-
-@given(sessions(), settings_of_runs)
-def test_purity(session: Session, setting: Setting) -> None:
-    """The caller's list and messages are never changed."""
+def test_every_view(shard: int, session: Session, setting: Setting) -> None:
+    """One run of a session, every request judged by all laws of `every_view`; the caller's messages stay as they were."""
     before = copy.deepcopy(session[1])
-    for _ in run(session, setting):
-        pass
+    last: list[Any] = []
+    for engine, source, result in run(session, setting):
+        last = judge(engine, source, result, named(session[0]), last)
     assert session[1] == before
 
 
-@given(sessions(), settings_of_runs)
-def test_untouched_stay_the_same_objects(session: Session, setting: Setting) -> None:
-    """A message that no edit touches leaves as the caller's own object."""
-    for engine, source, result in run(session, setting):
-        shown = engine.view()
-        touched = {shown.items[at].at[0] for at in {*shown.effects.texts, *shown.effects.gone}}
-        left = {id(m) for m in result.messages}
-        assert all(id(m) in left for at, m in enumerate(source) if at not in touched)
-
-
-@given(sessions(), settings_of_runs)
-def test_prefix_stability(session: Session, setting: Setting) -> None:
-    """A request begins with the bytes of the one before, unless an edit of something older was committed between."""
-    last: list[Any] = []
-    for engine, _, result in run(session, setting):
-        messages = list(result.messages)
-        fresh = {e.id for e in result.edits if isinstance(e, Replace) and e.by == "admit"}
-        if len(fresh) == len(result.edits):
-            assert messages[: len(last)] == last
-        last = copy.deepcopy(messages)
-        assert engine.session.sent == len(engine.view().items)
-
-
-@given(sessions(), settings_of_runs)
-def test_determinism(session: Session, setting: Setting) -> None:
-    """The same calls give the same bytes."""
-    first = [json.dumps(result.messages) for _, _, result in run(session, setting)]
-    assert first == [json.dumps(result.messages) for _, _, result in run(session, setting)]
-
-
-@given(sessions(), settings_of_runs)
-def test_reparsed_history(session: Session, setting: Setting) -> None:
-    """An equal, re-parsed history with other key order gives the same view."""
+@pytest.mark.parametrize("shard", range(SHARDS))
+@settings(parent=settings(), max_examples=max(settings().max_examples // SHARDS, 1))
+@given(sessions(), settings_of_runs, st.integers(0, 8))
+def test_twins(shard: int, session: Session, setting: Setting, when: int) -> None:
+    """The same bytes: again, from a re-parsed history, saved and loaded in mid-way, in replace mode, and async."""
     plain = [result.messages for _, _, result in run(session, setting)]
+    assert plain == [result.messages for _, _, result in run(session, setting)], "determinism"
     again = (session[0], [dict(reversed(m.items())) for m in json.loads(json.dumps(session[1]))])
-    assert plain == [result.messages for _, _, result in run(again, setting)]
+    assert plain == [result.messages for _, _, result in run(again, setting)], "re-parsed history"
+    assert plain == _saved(session, setting, when), "save and load"
+    assert plain == asyncio.run(_async(session, setting)), "sync is async"
+    viewed = [result.messages for _, _, result in run(session, replace(setting, force=False))]
+    assert viewed == _stored(session, setting), "replace mode is view mode"
 
 
-@given(sessions(), settings_of_runs, st.integers(0, 12))
-def test_save_and_load(session: Session, setting: Setting, when: int) -> None:
-    """A session saved and loaded in mid-way goes on to the byte."""
-    plain = [result.messages for _, _, result in run(session, setting)]
+def _saved(session: Session, setting: Setting, when: int) -> list[Any]:
     engine = compactor(session, setting)
+    found = []
     for number, at in enumerate(cuts(session)):
         if number == when:
             saved = engine.save()
             engine = compactor(session, setting)
             engine.load(saved)
-        result = engine.compact(session[1][:at], force=setting.force and number % 3 == 2)
-        assert result.messages == plain[number]
+        found.append(engine.compact(session[1][:at], force=setting.force and number % 3 == 2).messages)
+    return found
 
 
-@given(sessions(rounds=4), settings_of_runs)
-def test_sync_is_async(session: Session, setting: Setting) -> None:
-    """Both colours give the same result."""
-    one, two = compactor(session, setting), compactor(session, setting)
-
-    async def live() -> list[Any]:
-        return [(await two.acompact(session[1][:at])).messages for at in cuts(session)]
-
-    assert [one.compact(session[1][:at]).messages for at in cuts(session)] == asyncio.run(live())
+async def _async(session: Session, setting: Setting) -> list[Any]:
+    engine = compactor(session, setting)
+    return [
+        (await engine.acompact(session[1][:at], force=setting.force and number % 3 == 2)).messages
+        for number, at in enumerate(cuts(session))
+    ]
 
 
-@given(sessions(), settings_of_runs)
-def test_user_words(session: Session, setting: Setting) -> None:
-    """What the user and the system wrote stays word for word."""
-    for _, source, result in run(session, setting):
-        assert broken_promises(source, result, named(session[0])) == []
-
-
-@given(sessions(), settings_of_runs)
-def test_protection(session: Session, setting: Setting) -> None:
-    """Protected tools' calls and results are never touched."""
-    for engine, _, _ in run(session, setting):
-        shown = engine.view()
-        assert not any(
-            shown.items[at].name == "Skill"
-            for at in {*shown.effects.texts, *shown.effects.gone}
-            if shown.items[at].kind in ("call", "result")
-        )
-
-
-@given(sessions(), settings_of_runs)
-def test_conservation(session: Session, setting: Setting) -> None:
-    """The original of every edited item is in the archive, byte for byte."""
-    for engine, _, _ in run(session, setting):
-        shown = engine.view()
-        for at in {*shown.effects.texts, *shown.effects.gone}:
-            item = shown.items[at]
-            assert engine.archive.get(item.digest).text == item.text
-
-
-@given(sessions(), settings_of_runs)
-def test_never_longer(session: Session, setting: Setting) -> None:
-    """An edit is shorter than what it replaces, and the view never larger than the source."""
-    for engine, _, result in run(session, setting):
-        shown = engine.view()
-        assert all(len(e.text) < len(shown.items[at].text) or not e.text for at, e in shown.effects.texts.items())
-        assert result.after <= result.before
+def _stored(session: Session, setting: Setting) -> list[Any]:
+    engine = compactor(session, setting, mode="replace")
+    held: list[Any] = []
+    found, last = [], 0
+    for at in cuts(session):
+        held = list(engine.compact(copy.deepcopy([*held, *session[1][last:at]])).messages)
+        found.append(held)
+        last = at
+    return found
 
 
 @given(sessions(), settings_of_runs)
@@ -249,21 +142,6 @@ def _text(result: Compaction, edit: Any) -> str:
 
 
 @given(sessions(), settings_of_runs)
-def test_replace_mode_is_view_mode(session: Session, setting: Setting) -> None:
-    """A caller that stores what we return gets the views that a caller of the full history gets."""
-    viewing = compactor(session, setting)
-    storing = compactor(session, setting, mode="replace")
-    held: list[Any] = []
-    last = 0
-    for at in cuts(session):
-        held = [*held, *session[1][last:at]]
-        last = at
-        shown = viewing.compact(session[1][:at]).messages
-        held = list(storing.compact(copy.deepcopy(held)).messages)
-        assert held == shown
-
-
-@given(sessions(), settings_of_runs)
 def test_undo(session: Session, setting: Setting) -> None:
     """Undo shows again what the last batch changed, and nothing is lost."""
     engine = compactor(session, setting)
@@ -278,16 +156,6 @@ def test_undo(session: Session, setting: Setting) -> None:
             assert not any(index[e.id] in effects.texts for e in batch if isinstance(e, Replace))
             assert undone.after >= result.after
             return
-
-
-@given(sessions(), settings_of_runs)
-def test_the_purse_bounds_the_loss(session: Session, setting: Setting) -> None:
-    """Where nothing forces a commit, no session costs more than (1 + purse) times doing nothing."""
-    if setting.policy in ("literal", "off") or setting.window < 400_000 or setting.force:
-        return
-    for engine, _, _ in run(session, setting):
-        account = engine.session.account
-        assert account.spent <= (1 + engine.policy.purse) * account.untouched + 1e-6
 
 
 @given(odd_messages(), settings_of_runs)

@@ -27,7 +27,11 @@ from danshari.passes import PASSES
 from danshari.testing import Call, ScriptedModel, Turn, conversation
 
 TURNS = [
-    Turn(calls=(Call(name="Read", arguments={"file_path": f"src/{n}.py"}, result=f"def f{n}():\n    return {n}\n" * 120),))
+    Turn(
+        calls=(
+            Call(name="Read", arguments={"file_path": f"src/{n}.py"}, result=f"def f{n}():\n    return {n}\n" * 120),
+        )
+    )
     for n in range(14)
 ]
 CHAT = conversation("openai-chat", "Fix it.", TURNS)
@@ -92,7 +96,11 @@ def test_mixed_formats_are_noted() -> None:
 
 
 def test_fifty_megabytes_in_one_message() -> None:
-    huge = conversation("openai-chat", "go", [Turn(calls=(Call(name="Bash", arguments={"command": "yes"}, result="yes no\n" * 7_000_000),))])
+    huge = conversation(
+        "openai-chat",
+        "go",
+        [Turn(calls=(Call(name="Bash", arguments={"command": "yes"}, result="yes no\n" * 7_000_000),))],
+    )
     result = Compactor("balanced", model="gpt-5").compact(huge)
     assert result.ok
     assert len(result.messages[-1]["content"]) < 5000
@@ -106,7 +114,9 @@ def test_a_hundred_thousand_tiny_messages() -> None:
 
 
 def test_a_call_still_running_is_left_alone() -> None:
-    messages = conversation("anthropic", "go", [*TURNS, Turn(calls=(Call(name="Bash", arguments={"command": "x" * 900}, result=None),))])
+    messages = conversation(
+        "anthropic", "go", [*TURNS, Turn(calls=(Call(name="Bash", arguments={"command": "x" * 900}, result=None),))]
+    )
     result = Compactor("literal", format="anthropic").compact(messages)
     assert result.messages[-1] == messages[-1]
 
@@ -119,7 +129,9 @@ def test_undo_pin_and_preview() -> None:
     with pytest.raises(ArgumentError, match="nothing to undo"):
         engine.undo()
     result = engine.compact(CHAT)
-    assert [e.id for e in result.edits if isinstance(e, Replace)] == [e.id for e in preview.edits if isinstance(e, Replace)]
+    assert [e.id for e in result.edits if isinstance(e, Replace)] == [
+        e.id for e in preview.edits if isinstance(e, Replace)
+    ]
     assert engine.undo().messages == CHAT
     again = Compactor("literal")
     again.compact(CHAT)
@@ -233,7 +245,9 @@ def test_same_bytes_in_any_process() -> None:
         "print(json.dumps([e.compact(s.messages[:n]).messages for n in range(1, len(s.messages), 2)][-1]))"
     )
     outs = {
-        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env={"PYTHONHASHSEED": seed}).stdout
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, check=True, env={"PYTHONHASHSEED": seed}
+        ).stdout
         for seed in ("0", "1", "4242")
     }
     assert len(outs) == 1

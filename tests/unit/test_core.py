@@ -96,7 +96,9 @@ def test_source_is_recognised() -> None:
 
 def test_features_are_counted_by_class() -> None:
     counts = dict(zip(FEATURES, count_features("aB1 \n.é".encode()), strict=True))
-    assert (counts["a"], counts["A"], counts["0"], counts["s"], counts["n"], counts["p"], counts["L"], counts["h"]) == (1,) * 8
+    assert (counts["a"], counts["A"], counts["0"], counts["s"], counts["n"], counts["p"], counts["L"], counts["h"]) == (
+        1,
+    ) * 8
     assert counts["aA"] == 1
 
 
@@ -107,14 +109,18 @@ def test_estimates_are_never_negative(text: str, family: str) -> None:
 
 
 def test_canonical_arguments_ignore_spelling() -> None:
-    assert canonical_arguments('{"b": 1.0, "a": [2, {"d": 1, "c": null}]}') == canonical({"a": [2.0, {"c": None, "d": 1}], "b": 1})
+    assert canonical_arguments('{"b": 1.0, "a": [2, {"d": 1, "c": null}]}') == canonical(
+        {"a": [2.0, {"c": None, "d": 1}], "b": 1}
+    )
     assert canonical_arguments("not json") == "not json"
     assert canonical({"x": 1, "cache_control": {"type": "ephemeral"}}) == canonical({"x": 1})
 
 
 def test_ids_survive_what_must_not_matter() -> None:
     """Key order, moved cache marks, string or parts, stripped thinking and an edited neighbour keep ids."""
-    turns = [Turn(thinking="hm", calls=(Call(name="Read", arguments={"a": 1, "b": 2}, result=f"r{n}"),)) for n in range(4)]
+    turns = [
+        Turn(thinking="hm", calls=(Call(name="Read", arguments={"a": 1, "b": 2}, result=f"r{n}"),)) for n in range(4)
+    ]
     plain = conversation("anthropic", "go", turns)
     wire = FORMATS["anthropic"]
     ids = {i.text: i.id for i in wire.read(plain) if i.kind != "reasoning"}
@@ -176,7 +182,9 @@ def situation(facts: Facts, **changes: object) -> Situation:
 
 def grown(rounds: int) -> Facts:
     facts = Facts(data.tools(), data.estimator("o200k"))
-    turns = [Turn(calls=(Call(name="Bash", arguments={"command": "make"}, result="word " * 800),)) for _ in range(rounds)]
+    turns = [
+        Turn(calls=(Call(name="Bash", arguments={"command": "make"}, result="word " * 800),)) for _ in range(rounds)
+    ]
     facts.extend(FORMATS["openai-chat"].read(conversation("openai-chat", "go", turns)))
     return facts
 
@@ -225,13 +233,22 @@ def test_tiers_fall_as_the_task_moves_on() -> None:
     turns = [
         Turn(calls=(Call(name="Grep", arguments={"pattern": "x"}, result="a.py:1:x"),)),
         Turn(calls=(Call(name="Read", arguments={"file_path": "a.py"}, result="x" * 300),)),
-        Turn(calls=(Call(name="Edit", arguments={"file_path": "a.py", "old_string": "x", "new_string": "y"}, result="ok"),)),
+        Turn(
+            calls=(
+                Call(name="Edit", arguments={"file_path": "a.py", "old_string": "x", "new_string": "y"}, result="ok"),
+            )
+        ),
         Turn(calls=(Call(name="Read", arguments={"file_path": "a.py"}, result="y" * 300),)),
     ]
     facts = Facts(data.tools(), data.estimator("o200k"))
     facts.extend(FORMATS["openai-chat"].read(conversation("openai-chat", "go", turns)))
     tiers = {(i.name, i.turn): tier_of(facts, at) for at, i in enumerate(facts.items) if i.kind == "result"}
-    assert tiers == {("Grep", 1): "transient", ("Read", 2): "transient", ("Edit", 3): "evidence", ("Read", 4): "evidence"}
+    assert tiers == {
+        ("Grep", 1): "transient",
+        ("Read", 2): "transient",
+        ("Edit", 3): "evidence",
+        ("Read", 4): "evidence",
+    }
 
 
 def test_long_output_is_squeezed_in_linear_time() -> None:

@@ -113,7 +113,10 @@ def test_old_plans_go_and_the_newest_stays() -> None:
 
 
 def test_eviction_drops_whole_rounds_oldest_first_and_says_when_nothing_helps() -> None:
-    turns = [Turn(text="word " * 300, calls=(Call(name="Bash", arguments={"command": "true"}, result="ok"),)) for _ in range(20)]
+    turns = [
+        Turn(text="word " * 300, calls=(Call(name="Bash", arguments={"command": "true"}, result="ok"),))
+        for _ in range(20)
+    ]
     messages = conversation("openai-chat", "Fix it.", turns)
     result = Compactor("balanced", window=4000).compact(messages)
     assert result.after <= 4000

@@ -14,7 +14,9 @@ from danshari.testing import Call, Turn, conversation
 
 
 def ten_rounds(name: str, tool: str = "read_file", arguments: int = 20) -> list[Any]:
-    turns = [Turn(calls=(Call(name=tool, arguments={"path": "x" * arguments}, result=f"{n}" * 2000),)) for n in range(10)]
+    turns = [
+        Turn(calls=(Call(name=tool, arguments={"path": "x" * arguments}, result=f"{n}" * 2000),)) for n in range(10)
+    ]
     return conversation(name, "Make the slides.", turns)
 
 

@@ -85,7 +85,10 @@ def test_sdk_objects_are_read_as_they_are() -> None:
     result = Compactor("literal").compact([*chat, *[{"role": "assistant", "content": "."}] * 2])
     assert result.ok
     assert result.messages[1] is reply
-    blocks = [TextBlock(type="text", text="hi"), ToolUseBlock(type="tool_use", id="t1", name="Bash", input={"command": "ls"})]
+    blocks = [
+        TextBlock(type="text", text="hi"),
+        ToolUseBlock(type="tool_use", id="t1", name="Bash", input={"command": "ls"}),
+    ]
     talk = [{"role": "user", "content": "go"}, {"role": "assistant", "content": blocks},
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "a\n" * 9000}]}]  # fmt: skip
     assert detect(talk)[0].name == "anthropic"

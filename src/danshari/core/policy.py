@@ -30,7 +30,7 @@ class Policy:
         "always: every round; gain: when it pays; cold: after the cache expired; trigger: over the soft line only",
     )
     keep_rounds: int = _knob(3, "newest rounds with tool calls that stay whole")
-    keep_files: int = _knob(4, "files most recently touched whose views stay whole")
+    keep_files: int = _knob(3, "files most recently touched whose views stay whole")
     max_length: int = _knob(600, "characters; shorter results and arguments are left alone")
     squeeze_share: float = _knob(
         0.12, "share of an old result's characters kept as telling lines; 0 leaves a placeholder"
@@ -40,9 +40,9 @@ class Policy:
         "written", "old call arguments that may go: all, only text that is on disk by now, none"
     )
     admit_over: int = _knob(
-        2400, "characters; command output, listings and search hits above are squeezed at first sight; 0: never"
+        2000, "characters; command output, listings and search hits above are squeezed at first sight; 0: never"
     )
-    admit_keep: int = _knob(1500, "characters of telling lines that first sight keeps")
+    admit_keep: int = _knob(1200, "characters of telling lines that first sight keeps")
     admit_any: int = _knob(
         100_000,
         "characters; any result above, reads too, is squeezed at first sight (never more than a quarter of the window)",
