@@ -239,7 +239,7 @@ class Run:
             format=track.format.name,
             policy=self.policy.name,
             model=self.model.name,
-            before=round(after + track.facts.total - track.shown),
+            before=round(after + max(track.facts.total - track.shown, 0.0)),  # sums drift by 1e-12
             after=round(after),
             edits=(*edits, *decision.edits),
             live=len(track.effects.texts) + len(track.effects.gone),

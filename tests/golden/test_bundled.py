@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from danshari.bench.replay import replay
+from danshari.bench.replay import cuts, replay
 from danshari.cli.reporting import bundled_sessions
-from danshari.core.edits import Replace
 from danshari.compactor import Compactor
+from danshari.core.edits import Replace
 from danshari.formats import named
-from danshari.bench.replay import cuts
 from danshari.sessions import read
 
 POLICIES = ("balanced", "literal", "repair", "architecture")

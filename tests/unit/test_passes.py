@@ -7,8 +7,8 @@ from typing import Any
 
 from danshari import Compactor, compact
 from danshari.compaction import Compaction
+from danshari.core.cleaning import cleaned
 from danshari.core.placeholder import is_ours
-from danshari.passes.admit import cleaned
 from danshari.testing import Call, Turn, conversation
 
 LONG = "\n".join(f"{n}: the ledger keeps entry {n} of the book" for n in range(120))

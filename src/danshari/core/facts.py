@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from danshari.core.cleaning import cleaned
 from danshari.core.lines import identifiers
 from danshari.core.model import Item, ItemId
 from danshari.core.placeholder import is_ours
@@ -57,7 +58,7 @@ class Facts:
         """Calls whose text arguments stand in a file by now."""
         self.users: list[int] = []
         self._calls: dict[str, int] = {}
-        self._same: dict[str, int] = {}
+        self._same: dict[tuple[str, bool, str], int] = {}
         self._failing: dict[str, int] = {}
         self._plan: dict[str, int] = {}
 
@@ -113,11 +114,13 @@ class Facts:
         if is_ours(item.text):
             return
         act = self.acts[call]
-        good = self.succeeded(item)
-        earlier = self._same.get(item.digest)
+        text = cleaned(item.text)  # as admission shows it, so that a second pass over a view finds nothing new
+        good = not item.failed and not failing(text)
+        key = (item.name, item.failed, text)
+        earlier = self._same.get(key)
         if earlier is not None and len(item.text) > 200:
             self.overtaken[earlier] = (at, "the same result stands later")
-        self._same[item.digest] = at
+        self._same[key] = at
         if act.path:
             self._file(at, call, act, good)
         elif act.kind == "run":
@@ -151,11 +154,7 @@ class Facts:
 
     def succeeded(self, result: Item) -> bool:
         """Say whether a result reports success, by its flag or by its first and last characters."""
-        if result.failed:
-            return False
-        text = result.text
-        probe = text if len(text) <= 2 * _SCANNED else text[:_SCANNED] + "\n" + text[-_SCANNED:]
-        return not _FAILURE.search(probe)
+        return not result.failed and not failing(cleaned(result.text))
 
     def act_at(self, at: int) -> Act | None:
         """Give what the call at `at`, or the call that the result at `at` answers, does."""
@@ -202,3 +201,9 @@ class Facts:
             if item.role == "assistant" and item.kind in ("call", "text"):
                 words |= identifiers(item.text[:2000])
         return words
+
+
+def failing(text: str) -> bool:
+    """Say whether the beginning or the end of a result reports a failure."""
+    probe = text if len(text) <= 2 * _SCANNED else text[:_SCANNED] + "\n" + text[-_SCANNED:]
+    return bool(_FAILURE.search(probe))

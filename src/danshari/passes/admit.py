@@ -6,10 +6,9 @@ so a restarted process admits the same bytes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from itertools import groupby, pairwise
 
+from danshari.core.cleaning import cleaned
 from danshari.core.edits import Replace
 from danshari.core.facts import Facts
 from danshari.core.lines import is_source
@@ -17,14 +16,9 @@ from danshari.core.placeholder import is_ours
 from danshari.core.policy import Policy
 from danshari.passes.shorten import squeeze
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])")
-_PROGRESS = re.compile(r"[^\n\r]*\r(?=[^\n\r])")
-_BACKSPACE = re.compile(r"[^\n\b]\x08")
 _SQUEEZED = {"run", "search", "list", "job", "other", "web"}
 _READABLE = 30_000
 """Characters up to which printed source code is left whole at first sight."""
-_REPEATS = 4
-"""Equal lines in a row from which a run is written as one line and a count."""
 
 
 def admit(facts: Facts, policy: Policy, since: int) -> Iterator[Replace]:
@@ -54,31 +48,3 @@ def _source(kind: str, text: str) -> bool:
 
 def _note(kind: str) -> str:
     return {"search": "narrow the pattern to see more", "list": "list a folder to see more"}.get(kind, "")
-
-
-def cleaned(text: str) -> str:
-    """Take out terminal escapes, overwritten progress lines and long runs of equal lines."""
-    if "\x1b" in text:
-        text = _ANSI.sub("", text)
-    if "\x08" in text:
-        while (fewer := _BACKSPACE.sub("", text)) != text:
-            text = fewer
-    if "\r" in text:
-        text = _PROGRESS.sub("", text.replace("\r\n", "\n"))
-    return _runs(text) if text.count("\n") >= _REPEATS else text
-
-
-def _runs(text: str) -> str:
-    lines = text.split("\n")
-    if not any(a == b for a, b in pairwise(lines)):
-        return text
-    out: list[str] = []
-    for line, group in groupby(lines):
-        count = sum(1 for _ in group)
-        if count >= _REPEATS and line.strip():
-            out += [line, f"[danshari: the line above stood {count} times in a row]"]
-        elif count >= _REPEATS:
-            out += [line] * 2
-        else:
-            out += [line] * count
-    return "\n".join(out)
