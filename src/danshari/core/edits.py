@@ -115,10 +115,6 @@ class Effects:
         """Say whether the item at `position` is still in the view, changed or not."""
         return position not in self.gone
 
-    def touched(self, position: int) -> bool:
-        """Say whether any live edit changed the item at `position`."""
-        return position in self.texts or position in self.gone
-
 
 def resolve(ledger: Iterable[Edit], items: Sequence[Item], index: Mapping[ItemId, int]) -> Effects:
     """Resolve edits over the original items; a missing target, absent `seen` or mismatched cover makes an edit void."""

@@ -17,7 +17,7 @@ def superseded(facts: Facts, effects: Effects, policy: Policy, force: bool) -> I
     recent = facts.recent_from(policy.keep_rounds if not force else min(policy.keep_rounds, 1))
     for at, (by, why) in facts.overtaken.items():
         item = facts.items[at]
-        if len(item.text) <= policy.max_length or item.turn >= recent or effects.touched(by):
+        if len(item.text) <= policy.max_length or item.turn >= recent or not _stands(effects, by):
             continue
         done = effects.texts.get(at)
         if at in effects.gone or (done is not None and done.by not in ("admit",)):
@@ -34,3 +34,9 @@ def superseded(facts: Facts, effects: Effects, policy: Policy, force: bool) -> I
             fault=0.3,
             write=partial(stand_in, facts, at, policy, gist=why),
         )
+
+
+def _stands(effects: Effects, at: int) -> bool:
+    """Say whether the item at `at` is shown whole, apart from terminal escapes."""
+    edit = effects.texts.get(at)
+    return at not in effects.gone and (edit is None or (edit.by == "admit" and edit.why == "cleaned"))
