@@ -156,6 +156,28 @@ def _dollar_table(rows: list[dict[str, Any]]) -> str:
     return head + "\n".join(lines) + "\n"
 
 
+def readme() -> str:
+    """Fill the README's results table from the stored results."""
+    rows = json.loads((ROOT / "docs/results/dollars.json").read_text(encoding="utf-8"))["rows"]
+    lines = [
+        "| policy | cache read .10 | .05 | .025 | worst session | old text of edits still there (at .10) |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for policy in ("literal", "balanced", "repair", "architecture"):
+        mine = {r["prices"]: r for r in rows if r["group"] == "all" and r["policy"] == policy}
+        kept, n = mine[".10"]["edit_support"]
+        cells = [f"{mine[v]['dollars']:.2f}" for v in (".10", ".05", ".025")]
+        worst = max(r["worst"] for r in mine.values())
+        lines.append(f"| `{policy}` | {' | '.join(cells)} | {worst:.2f} | {100 * kept / n:.1f} % of {n} |")
+    best = {r["prices"]: r for r in rows if r["group"] == "all" and r["policy"] == "balanced"}
+    cells = [f"{best[v]['optimal']:.2f}" for v in (".10", ".05", ".025")]
+    lines.append(f"| cheapest commits that know the future | {' | '.join(cells)} | | |")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.sub(
+        r"(?s)(<!-- results -->\n).*?(<!-- /results -->)", lambda m: m[1] + "\n".join(lines) + "\n" + m[2], text
+    )
+
+
 COLOURS = {"off": "#8a8f98", "literal": "#d1495b", "balanced": "#2a9d8f"}
 LABELS = {"off": "doing nothing", "literal": "every round (the seed)", "balanced": "danshari, balanced"}
 
@@ -164,12 +186,12 @@ def picture() -> str:
     """Draw the tokens of every request of one bundled session under three policies, and what each cost."""
     session = next(iter(read(next(p for p in bundled_sessions() if p.stem == "shop-anthropic"))))
     runs = {name: replay(session, name) for name in COLOURS}
-    width, height, left, base = 860, 330, 60, 280
+    width, height, left, base = 940, 330, 60, 280
     top = max(r.peak for r in runs.values())
     count = len(runs["off"].rounds)
 
     def x(number: int) -> float:
-        return left + (width - left - 240) * number / count
+        return left + (width - left - 300) * number / count
 
     def y(tokens: float) -> float:
         return base - (base - 40) * tokens / top
@@ -188,7 +210,7 @@ def picture() -> str:
     for place, (name, run) in enumerate(runs.items()):
         points = " ".join(f"{x(r.number):.1f},{y(r.tokens):.1f}" for r in run.rounds)
         parts.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[name]}" stroke-width="2.5" />')
-        parts += _legend(name, run, runs["off"], width - 225, 62 + 72 * place)
+        parts += _legend(name, run, runs["off"], width - 280, 62 + 72 * place)
     parts.append(f'<text x="{left}" y="{base + 24}">request 1</text>')
     parts.append(f'<text x="{x(count):.0f}" y="{base + 24}" text-anchor="end">request {count}</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"
@@ -215,6 +237,7 @@ def pages() -> dict[str, str]:
         "docs/reference/plugs.md": plugs_page(),
         "docs/benchmarks.md": benchmarks_page(),
         "docs/picture.svg": picture(),
+        "README.md": readme(),
     }
 
 

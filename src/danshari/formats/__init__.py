@@ -42,12 +42,15 @@ def detect(payload: object) -> tuple[Format, tuple[str, ...]]:
     for message in messages:
         for wire in FORMATS.values():
             counts[wire.name] += wire.signed(message)
+    served: tuple[str, ...] = ()
+    if isinstance(payload, Mapping) and payload.get("context_management"):
+        served = ("the request asks the provider to edit the context too (context_management); that is not seen here",)
     best = max(counts, key=lambda name: counts[name])
     if not counts[best]:
-        return (anthropic if isinstance(payload, Mapping) and "system" in payload else chat), ()
+        return (anthropic if isinstance(payload, Mapping) and "system" in payload else chat), served
     mixed = [name for name, count in counts.items() if count and name != best]
     notes = (f"mixed formats: read as {best}, but some messages look like {', '.join(mixed)}",) if mixed else ()
-    return FORMATS[best], notes
+    return FORMATS[best], (*notes, *served)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
