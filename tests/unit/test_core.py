@@ -26,7 +26,11 @@ from danshari.testing import Call, Turn, conversation
     ("command", "expected"),
     [
         ("cat src/a.py", ShellAct("read", "src/a.py")),
-        ("cd /repo && cat src/a.py", ShellAct("read", "src/a.py")),
+        ("cd /repo && cat src/a.py", ShellAct("read", "src/a.py", folder="/repo")),
+        ("cat >> a.py <<EOF", ShellAct("edit", "a.py")),
+        ("tail -5 a.txt", ShellAct("read", "a.txt", exact=False)),
+        ("cat a.txt | wc -l", ShellAct("read", "a.txt", exact=False)),
+        ("sed -n '1,20p;50,60p' a.py", ShellAct("read", "a.py", exact=False)),
         ("sed -n '10,40p' src/a.py", ShellAct("read", "src/a.py", 10, 40)),
         ("nl -ba src/a.py | sed -n '1,240p'", ShellAct("read", "src/a.py", 1, 240)),
         ("head -50 a.txt", ShellAct("read", "a.txt", 1, 50)),

@@ -12,6 +12,10 @@ _REPEATS = 4
 """Equal lines in a row from which a run is written as one line and a count."""
 
 
+CLEANED_KINDS = frozenset({"run", "search", "list", "job", "web", "other"})
+"""Tools whose output is cleaned; what reads and edits show is file content and stays."""
+
+
 def cleaned(text: str) -> str:
     """Take out terminal escapes, overwritten progress lines and long runs of equal lines."""
     if "\x1b" in text:

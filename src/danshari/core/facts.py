@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from danshari.core.cleaning import cleaned
+from danshari.core.cleaning import CLEANED_KINDS, cleaned
 from danshari.core.lines import identifiers
 from danshari.core.model import Item, ItemId
 from danshari.core.placeholder import is_ours
@@ -17,8 +17,15 @@ _FAILURE = re.compile(
     r"|no replacement|could not|invalid )"
     r"|<returncode>(?!0<)"
     r"|(?:exit(?:ed)?(?: with)?(?: code| status)[: ]+|Process exited with code |Exit code )(?!0\b)\d+"
+    r"|Permission denied|EACCES|ENOENT|EROFS|Read-only file system|No such file or directory|Is a directory"
+    r"|\b[1-9]\d* (?:failed|failures?|errors?)\b"
     r"|String to replace not found|old_str.{0,40}did not appear|File has not been read yet",
     re.IGNORECASE,
+)
+_SUCCESS = re.compile(
+    r"\b\d+ passed\b|^(?:OK|ok|PASS|success)\b|BUILD SUCCESS|\b0 (?:errors|failed|failures)\b|<returncode>0<"
+    r"|(?:exit code|exited with code)[: ]+0\b",
+    re.IGNORECASE | re.MULTILINE,
 )
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _SCANNED = 400
@@ -61,6 +68,9 @@ class Facts:
         self._same: dict[tuple[str, bool, str], int] = {}
         self._failing: dict[str, int] = {}
         self._plan: dict[str, int] = {}
+        self._moved = 0
+        self.spans: dict[str, tuple[int, int]] = {}
+        """Call id → first and last position of the pieces that carry it."""
 
     @property
     def turn(self) -> int:
@@ -78,6 +88,8 @@ class Facts:
             size = self.count.item(item.kind, item.text, item.weight)
             self.tokens.append(size)
             self.total += size
+            if item.call:
+                self.spans[item.call] = (self.spans.get(item.call, (at, at))[0], at)
             if item.role == "assistant":
                 self.first_sight = at + 1
             if len(item.text) > 200 and item.kind in ("result", "call"):
@@ -114,20 +126,27 @@ class Facts:
         if is_ours(item.text):
             return
         act = self.acts[call]
-        text = cleaned(item.text)  # as admission shows it, so that a second pass over a view finds nothing new
+        text = self.clean(at)  # as admission shows it, so that a second pass over a view finds nothing new
         good = not item.failed and not failing(text)
         key = (item.name, item.failed, text)
         earlier = self._same.get(key)
         if earlier is not None and len(item.text) > 200:
             self.overtaken[earlier] = (at, "the same result stands later")
         self._same[key] = at
-        if act.path:
+        if act.moves:
+            self._moved += 1
+        if act.path and act.kind in ("read", "edit", "write"):
             self._file(at, call, act, good)
         elif act.kind == "run":
-            self._run(at, act, good)
+            self._run(
+                at,
+                act,
+                (good and bool(_SUCCESS.search(text[-2 * _SCANNED :]))) or (good and self._was_flagged(act)),
+                good,
+            )
 
     def _file(self, at: int, call: int, act: Act, good: bool) -> None:
-        path = act.path
+        path = self.place(act)
         self.touched.pop(path, None)
         self.touched[path] = at
         if act.kind == "read" and good:
@@ -137,24 +156,40 @@ class Facts:
                     self.overtaken[old] = (at, "the file was read again later")
             views.append(at)
         elif act.kind in ("edit", "write") and good:
-            self.changed[path] = at
+            for name in {path, *_PATCHED.findall(self.items[call].text.replace("\\n", "\n"))}:
+                self.changed[name.strip()] = at
             self.on_disk.add(call)
             if act.kind == "write":
                 for old in self.views.get(path, ()):
                     self.overtaken.setdefault(old, (at, "the file was written anew later"))
 
-    def _run(self, at: int, act: Act, good: bool) -> None:
-        key = " ".join(act.command.split())[:200]
-        if good:
+    def place(self, act: Act) -> str:
+        """Name a file so that equal names mean the same file: a relative path hangs on where the shell stood."""
+        return f"{self._moved}:{act.path}" if act.relative and self._moved else act.path
+
+    def _run(self, at: int, act: Act, succeeded: bool, good: bool) -> None:
+        key = " ".join(act.command.split())
+        if succeeded:
             earlier = self._failing.pop(key, None)
             if earlier is not None:
                 self.overtaken.setdefault(earlier, (at, "the same command succeeded later"))
-        else:
+        elif not good:
             self._failing[key] = at
+
+    def _was_flagged(self, act: Act) -> bool:
+        """Say whether the last failure of this command was flagged by its tool, so that no flag means success."""
+        earlier = self._failing.get(" ".join(act.command.split()))
+        return earlier is not None and self.items[earlier].failed
+
+    def clean(self, at: int) -> str:
+        """Give a result's text as admission shows it, terminal escapes and progress taken out of command output."""
+        item = self.items[at]
+        act = self.act_at(at)
+        return cleaned(item.text) if (act.kind if act else "other") in CLEANED_KINDS else item.text
 
     def succeeded(self, result: Item) -> bool:
         """Say whether a result reports success, by its flag or by its first and last characters."""
-        return not result.failed and not failing(cleaned(result.text))
+        return not result.failed and not failing(result.text)
 
     def act_at(self, at: int) -> Act | None:
         """Give what the call at `at`, or the call that the result at `at` answers, does."""
@@ -178,10 +213,25 @@ class Facts:
         """Give the position at which `turn` begins: everything before it is older."""
         return self.turn_at[turn] if turn < len(self.turn_at) else len(self.items)
 
+    def splits(self, first: int, last: int) -> bool:
+        """Say whether the span parts a round, or a call from its result."""
+        items = self.items
+        for inside, step in ((first, -1), (last, 1)):
+            turn, at = items[inside].turn, inside + step
+            while 0 <= at < len(items) and items[at].turn == turn:
+                if items[at].role in ("assistant", "tool"):
+                    return True
+                at += step
+        for item in items[first : last + 1]:
+            low, high = self.spans.get(item.call, (first, last)) if item.call else (first, last)
+            if low < first or high > last:
+                return True
+        return False
+
     def stale(self, at: int) -> bool:
         """Say whether the file shown at `at` was changed since."""
         act = self.act_at(at)
-        return bool(act and act.path and act.kind == "read" and self.changed.get(act.path, -1) > at)
+        return bool(act and act.path and act.kind == "read" and self.changed.get(self.place(act), -1) > at)
 
     def closed(self) -> bool:
         """Say whether no tool loop is open: the newest item is the user's, and no call waits."""

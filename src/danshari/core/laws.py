@@ -43,7 +43,8 @@ def _replacement(edit: Replace, facts: Facts, policy: Policy) -> tuple[str, str]
     if item.kind == "reasoning":
         if edit.text:
             return "reasoning", "a reasoning block stays whole or leaves"
-        return ("newest round", "it belongs to the newest turn") if item.turn >= facts.turn else None
+        held = item.turn >= facts.turn and not facts.closed()
+        return ("newest round", "it belongs to the newest turn") if held else None
     if item.kind not in ("call", "result"):
         return "user words", "only calls and results may be replaced"
     if item.turn >= facts.turn and at < facts.first_sight:
@@ -68,22 +69,13 @@ def _span(edit: Drop | Fold, facts: Facts, policy: Policy) -> tuple[str, str] | 
     items = facts.items
     if items[last].turn >= facts.turn:
         return "newest round", "the span reaches into the newest turn"
-    if not whole_rounds(items, first, last):
+    if facts.splits(first, last):
         return "whole rounds", "the span cuts a round"
     kept = set(edit.keep) if isinstance(edit, Fold) else set()
     for item in items[first : last + 1]:
         if item.id not in kept and protected(item, policy):
             return "protection", f"{item.name or 'an item'} in the span is protected or pinned"
     return None
-
-
-def whole_rounds(items: Sequence[Item], first: int, last: int) -> bool:
-    """Say whether no round has pieces both inside and outside of the span."""
-    before = items[first - 1] if first else None
-    after = items[last + 1] if last + 1 < len(items) else None
-    if before is not None and before.role in ("assistant", "tool") and before.turn == items[first].turn:
-        return items[first].role not in ("assistant", "tool")
-    return after is None or after.role not in ("assistant", "tool") or after.turn != items[last].turn
 
 
 def protected(item: Item, policy: Policy) -> bool:

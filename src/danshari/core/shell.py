@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import Literal, NamedTuple
 
-ShellKind = Literal["read", "search", "list", "write", "run"]
+ShellKind = Literal["read", "search", "list", "edit", "write", "run"]
 _LONGEST = 600
 """Characters of a command that are parsed; what follows is nearly always a heredoc body."""
 _READERS = {"cat", "nl", "bat", "less", "more", "head", "tail", "sed", "awk"}
@@ -23,6 +23,10 @@ class ShellAct(NamedTuple):
     path: str = ""
     start: int = 1
     end: int = 0
+    exact: bool = True
+    """Whether every line of that span was shown, and nothing else was done with it."""
+    folder: str = ""
+    """Where a leading `cd` went."""
 
 
 _RUN = ShellAct("run")
@@ -56,24 +60,32 @@ def shell_act(command: str) -> ShellAct:
     words = _words(command.replace("\n", " ; ", 1) if "<<" not in command else command.split("\n", 1)[0])
     if not words:
         return _RUN
-    pipelines = [p for p in _pipelines(words) if p[0][0] not in _QUIET]
+    every = _pipelines(words)
+    folder = next((p[0][1] for p in every if p[0][0] == "cd" and len(p[0]) > 1), "")
+    pipelines = [p for p in every if p[0][0] not in _QUIET]
     if not pipelines:
-        return _RUN
-    if any(_written(stage) for p in pipelines for stage in p):
-        target = next(t for p in pipelines for stage in p if (t := _written(stage)))
-        return ShellAct("write", target) if len(pipelines) == 1 and pipelines[0][0][0] in ("cat", "tee") else _RUN
+        return _RUN._replace(folder=folder)
+    writes = [found for p in pipelines for stage in p if (found := _written(stage))]
+    if writes:
+        how, target = writes[0]
+        plain = len(pipelines) == 1 and pipelines[0][0][0] in ("cat", "tee")
+        return (
+            ShellAct("edit" if how == ">>" else "write", target, folder=folder)
+            if plain
+            else _RUN._replace(folder=folder)
+        )
     acts = [_pipeline(p) for p in pipelines]
     kinds = {act.kind for act in acts}
     if len(acts) == 1:
-        return acts[0]
-    return ShellAct(acts[0].kind) if len(kinds) == 1 and "run" not in kinds else _RUN
+        return acts[0]._replace(folder=folder)
+    return ShellAct(acts[0].kind if len(kinds) == 1 else "run", folder=folder)
 
 
-def _written(stage: list[str]) -> str:
+def _written(stage: list[str]) -> tuple[str, str] | None:
     for at, word in enumerate(stage[:-1]):
         if word in (">", ">>") and not (at and stage[at - 1] in ("2", "1")) and stage[at + 1] != "/dev/null":
-            return stage[at + 1]
-    return ""
+            return word, stage[at + 1]
+    return None
 
 
 def _pipeline(stages: list[list[str]]) -> ShellAct:
@@ -91,34 +103,38 @@ def _pipeline(stages: list[list[str]]) -> ShellAct:
 
 
 def _read(tool: str, stages: list[list[str]]) -> ShellAct:
-    args = [word for word in stages[0][1:] if not word.startswith("-")]
     if tool == "sed" and "-n" not in stages[0]:
         return _RUN
+    args = [word for word in stages[0][1:] if not word.startswith("-")]
     files = args[1:] if tool in ("sed", "awk") else [a for a in args if not a.removeprefix("+").isdecimal()]
     path = files[-1] if len(files) == 1 else ""
-    start, end = 1, 0
+    start, end, exact = 1, 0, bool(path)
     for stage in stages:
-        start, end = _narrow(stage, start, end)
-    return ShellAct("read", path, start, end)
+        span = _narrowed(stage, start, end)
+        start, end, exact = (*span, exact) if span else (start, end, False)
+    return ShellAct("read", path, start, end, exact)
 
 
 _RANGE = re.compile(r"(\d+)(?:,(\d+|\$))?p\Z")
+_WHOLE = {"cat", "nl", "bat", "less", "more"}
 
 
-def _narrow(stage: list[str], start: int, end: int) -> tuple[int, int]:
+def _narrowed(stage: list[str], start: int, end: int) -> tuple[int, int] | None:
+    """Give the span that is left after one stage; None if it cannot be told from the words."""
     tool = stage[0].rsplit("/", 1)[-1] if stage else ""
+    flags = [word for word in stage[1:] if word.startswith("-")]
+    numbers = [word for word in stage[1:] if word.lstrip("-n").isdecimal()]
+    if tool in _WHOLE:
+        return start, end
     if tool == "sed":
-        for word in stage[1:]:
-            if span := _RANGE.match(word):
-                last = span.group(2) or span.group(1)
-                return int(span.group(1)), 0 if last == "$" else int(last)
-    if tool == "head":
-        count = next((w.lstrip("-n") for w in stage[1:] if w.lstrip("-n").isdecimal()), "10")
-        return start, start + int(count) - 1
-    if tool == "tail":
-        return (
-            (start, end)
-            if stage[1:2] != ["-n"] or not stage[2:3] or not stage[2].startswith("+")
-            else (int(stage[2][1:]) if stage[2][1:].isdecimal() else 1, end)
-        )
-    return start, end
+        spans = [m for word in stage[1:] if (m := _RANGE.match(word))]
+        scripts = [word for word in stage[1:] if word != "-n" and not _RANGE.match(word)]
+        if len(spans) != 1 or len(scripts) > 1 or start != 1:
+            return None
+        last = spans[0].group(2) or spans[0].group(1)
+        return int(spans[0].group(1)), 0 if last == "$" else int(last)
+    if tool == "head" and not set(flags) & {"-c"} and len(numbers) <= 1:
+        count = int(numbers[0].lstrip("-n")) if numbers else 10
+        return start, start + count - 1 if not end else min(end, start + count - 1)
+    plus = [word[1:] for word in stage[1:] if word.startswith("+") and word[1:].isdecimal()]
+    return (int(plus[0]), end) if tool == "tail" and plus and start == 1 else None

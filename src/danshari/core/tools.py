@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -28,6 +29,10 @@ class ToolRow:
     old: tuple[str, ...] = ()
     """Arguments that quote text the agent must have seen."""
     command: tuple[str, ...] = ()
+    lines: int = 0
+    """Lines a read shows where the call names no end; 0: to the end of the file."""
+    exact: bool = True
+    """Whether the span of a read can be told from its arguments."""
     commands: Mapping[str, ToolKind] = field(default_factory=dict)
     """Kinds of a tool with sub-commands, by the value of its `command` argument."""
 
@@ -44,10 +49,16 @@ class Act:
     command: str = ""
     key: str = ""
     """Equal for two calls that ask the same thing."""
+    exact: bool = True
+    """Whether a read shows every line of its span."""
+    relative: bool = False
+    """Whether the path hangs on where a shell stood."""
+    moves: bool = False
+    """Whether the call may leave a shell standing elsewhere."""
 
     def covers(self, other: Act) -> bool:
-        """Say whether this view of a file shows every line that `other` showed."""
-        if self.path != other.path or self.start > other.start:
+        """Say whether this view of a file shows every line that `other` may have shown."""
+        if not self.exact or self.path != other.path or self.start > other.start:
             return False
         return self.end == 0 or (other.end != 0 and other.end <= self.end)
 
@@ -77,16 +88,32 @@ class Tools:
         data = parse_arguments(arguments)
         key = f"{name}\0{arguments}"
         if row.command:
-            command = _text(data, row.command) or (arguments if not data else "")
-            found = shell_act(command)
-            if found.kind == "run":
-                return Act(kind=row.kind if not command else "run", command=command, key=key)
-            return Act(kind=found.kind, path=found.path, start=found.start, end=found.end, command=command, key=key)
+            return self._shell(row, data, arguments, key)
         kind = row.kind
         if row.commands:
             kind = row.commands.get(str(data.get("command", "")), kind)
         start, end = _span(data)
-        return Act(kind=kind, path=_text(data, row.path), start=start, end=end, key=key)
+        if not end and row.lines:
+            end = start + row.lines - 1
+        exact = row.exact and not set(data) - _SPAN_KEYS - set(row.path)
+        return Act(kind=kind, path=_text(data, row.path), start=start, end=end, key=key, exact=exact)
+
+    def _shell(self, row: ToolRow, data: Mapping[str, Any], arguments: str, key: str) -> Act:
+        command = _text(data, row.command) or (arguments if not data else "")
+        found = shell_act(command)
+        moves = bool(found.folder)
+        if found.kind == "run":
+            return Act(kind=row.kind if not command else "run", command=command, key=key, moves=moves)
+        folder = posixpath.join(_text(data, ("workdir", "cwd")), found.folder)
+        path = posixpath.normpath(posixpath.join(folder, found.path)) if found.path else ""
+        return Act(
+            kind=found.kind, path=path, start=found.start, end=found.end, command=command, key=key, exact=found.exact,
+            relative=bool(path) and not path.startswith("/"), moves=moves,
+        )  # fmt: skip
+
+
+_SPAN_KEYS = {"offset", "limit", "view_range", "start_line", "end_line", "line_number", "command", "description"}
+"""Arguments of reads whose meaning is known; with any other a read covers nothing."""
 
 
 def _text(data: Mapping[str, Any], keys: Sequence[str]) -> str:

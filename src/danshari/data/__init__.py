@@ -60,7 +60,15 @@ def tools() -> Tools:
             if row.get("kind") not in TOOL_KINDS or not row.get("match"):
                 raise ArgumentError(f"{where}: a row needs `match` and a `kind` of {', '.join(TOOL_KINDS)}; got {row}")
             lists = {k: tuple(v) for k, v in row.items() if k in ("match", "path", "body", "old", "command")}
-            rows.append(ToolRow(kind=row["kind"], commands=row.get("commands", {}), **lists))
+            rows.append(
+                ToolRow(
+                    kind=row["kind"],
+                    commands=row.get("commands", {}),
+                    lines=row.get("lines", 0),
+                    exact=row.get("exact", True),
+                    **lists,
+                )
+            )
     return Tools(rows)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from danshari.core.cleaning import cleaned
+from danshari.core.cleaning import CLEANED_KINDS, cleaned
 from danshari.core.edits import Replace
 from danshari.core.facts import Facts
 from danshari.core.lines import is_source
@@ -16,7 +16,6 @@ from danshari.core.placeholder import is_ours
 from danshari.core.policy import Policy
 from danshari.passes.shorten import squeeze
 
-_SQUEEZED = {"run", "search", "list", "job", "other", "web"}
 _READABLE = 30_000
 """Characters up to which printed source code is left whole at first sight."""
 
@@ -27,17 +26,17 @@ def admit(facts: Facts, policy: Policy, since: int) -> Iterator[Replace]:
         item = facts.items[at]
         if item.kind != "result" or is_ours(item.text):
             continue
-        text = cleaned(item.text)
-        why = "cleaned" if text != item.text else ""
         act = facts.act_at(at)
         kind = act.kind if act else "other"
+        text = cleaned(item.text) if kind in CLEANED_KINDS else item.text
+        why = "cleaned" if text != item.text else ""
         outsized = 0 < policy.admit_any < len(text)
-        if outsized or (0 < policy.admit_over < len(text) and kind in _SQUEEZED and not _source(kind, text)):
-            keep = policy.admit_any // 4 if outsized and kind not in _SQUEEZED else policy.admit_keep
-            short = squeeze(facts, at, keep, note=_note(kind))
+        if outsized or (0 < policy.admit_over < len(text) and kind in CLEANED_KINDS and not _source(kind, text)):
+            keep = policy.admit_any // 4 if outsized and kind not in CLEANED_KINDS else policy.admit_keep
+            short = squeeze(facts, at, keep, note=_note(kind), text=text)
             if short is not None and len(short) < len(text):
                 text, why = short, f"first sight of {len(item.text)} characters from {item.name or kind}"
-        if why and text:
+        if why and text.strip():
             yield Replace(id=item.id, text=text, by="admit", why=why)
 
 

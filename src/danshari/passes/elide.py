@@ -54,7 +54,7 @@ def _result(facts: Facts, effects: Effects, at: int, policy: Policy, force: bool
     literal = policy.placeholder == "seed"
     if not literal and not force and kind in _KEPT_KINDS:
         return None
-    if act and kind == "read" and act.path in files and not literal:
+    if act and kind == "read" and facts.place(act) in files and not literal:
         return None
     size = len(facts.items[at].text)
     earlier = effects.texts.get(at)
@@ -77,7 +77,7 @@ def _proposal(facts: Facts, at: int, policy: Policy, freed: float, budget: int) 
         note = "the file was changed since" if facts.stale(at) else ""
         write = partial(_telling, facts, at, budget, note, policy)
     act = facts.act_at(at)
-    fault = 2.0 if act and act.kind == "read" else 1.0
+    fault = 1.0 if not act or act.kind != "read" else 0.5 if facts.stale(at) else 2.0
     return Proposal(at=at, freed=freed, by="elide", why="old result", write=write, fault=fault)
 
 

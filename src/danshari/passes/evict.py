@@ -19,6 +19,8 @@ def evict(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterat
         span = range(first, last + 1)
         if any(at in effects.gone or protected(facts.items[at], policy) or facts.newest_plan(at) for at in span):
             continue
+        if facts.splits(first, last):
+            continue
         freed = 0.0
         for at in span:
             edit = effects.texts.get(at)
@@ -28,14 +30,9 @@ def evict(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterat
 
 def _rounds(facts: Facts) -> Iterator[tuple[int, int]]:
     """Give (first, last) positions of every finished round with calls but the newest turn."""
-    first = -1
-    for at, item in enumerate(facts.items):
-        if item.turn >= facts.turn:
+    for turn in facts.call_turns:
+        if turn >= facts.turn:
             break
-        if item.role not in ("assistant", "tool"):
-            continue
-        if first < 0 or facts.items[first].turn != item.turn:
-            first = at
-        after = facts.items[at + 1] if at + 1 < len(facts.items) else None
-        if after is None or after.role not in ("assistant", "tool") or after.turn != item.turn:
-            yield first, at
+        end = facts.before(turn + 1)
+        places = [at for at in range(facts.before(turn), end) if facts.items[at].role in ("assistant", "tool")]
+        yield places[0], places[-1]

@@ -41,16 +41,19 @@ def describe(facts: Facts, at: int) -> str:
     return ", ".join(parts)
 
 
-def squeeze(facts: Facts, at: int, budget: int, *, note: str = "", wanted_at: int | None = None) -> str | None:
+def squeeze(
+    facts: Facts, at: int, budget: int, *, note: str = "", wanted_at: int | None = None, text: str | None = None
+) -> str | None:
     """Keep telling lines of the item at `at` within `budget` characters; None if that does not shorten it."""
     item = facts.items[at]
-    lines = item.text.split("\n")
+    source = text if text is not None else facts.clean(at)
+    lines = source.split("\n")
     wanted = facts.wanted(at if wanted_at is None else wanted_at)
     numbers = telling(lines, budget, wanted)
     if numbers:
         text = squeezed(item, numbers, [lines[n] for n in numbers], note=note, total=len(lines))
-    elif len(item.text) > 4 * budget or max(map(len, lines)) > budget:
-        text = clipped(item, *ends(item.text, budget))
+    elif len(source) > 4 * budget or max(map(len, lines)) > budget:
+        text = clipped(item, *ends(source, budget))
     else:
         return None
     return text if len(text) < len(item.text) else None
