@@ -10,7 +10,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from typing import Any, Literal
 from danshari import data, saving
 from danshari.archive.base import Archive, Entry, MemoryArchive
 from danshari.compaction import Compaction
-from danshari.core.edits import Edit, Effects, Restore, View
+from danshari.core.edits import Edit, Effects, Ledger, Restore, View, resolve
 from danshari.core.facts import Facts
 from danshari.core.policy import Policy
 from danshari.core.prices import Model, Prices
@@ -30,6 +30,8 @@ from danshari.running import Mode, Run, touched_by
 from danshari.usage import input_tokens
 
 _log = logging.getLogger("danshari")
+_LONG_AGO = -1e18
+"""A clock reading (seconds) before any cache's time to live."""
 Force = Literal["full"] | bool | None
 
 
@@ -106,11 +108,16 @@ class Compactor:
         return row
 
     def set_model(self, model: str | Model | None = None, *, window: int | None = None) -> None:
-        """Switch the model in mid-session; the ledger stays, window, prices and token estimate follow."""
+        """Switch the model in mid-session: the ledger stays, window, prices and token estimate are the new model's.
+
+        A window given to the constructor was the old model's; give the new one's here if the table does not know it.
+        """
         with self._lock:
             run = self._run
             family = run.model.family
             run.model = self._model(model if model is not None else run.model, window)
+            run.session = replace(run.session, last_call=_LONG_AGO)  # another model's cache holds nothing of this
+            self._counted = (None, None)
             if run.model.family != family:
                 run.track = None
                 run.session = replace(run.session, calibration=Calibration())
@@ -123,7 +130,10 @@ class Compactor:
     @policy.setter
     def policy(self, policy: str | Path | Policy) -> None:
         with self._lock:
-            self._run.policy = data.load_policy(policy)
+            run, before = self._run, self._run.policy
+            run.policy = data.load_policy(policy)
+            if run.policy.estimate != before.estimate:
+                run.track = None
 
     @property
     def model(self) -> Model:
@@ -152,14 +162,11 @@ class Compactor:
         no list of messages; odd content never raises.
         """
         with self._lock:
+            if isinstance(messages, Mapping):
+                tools = messages.get("tools") if tools is None else tools
+                system = (messages.get("system") or messages.get("instructions")) if system is None else system
             self._count_floor(tools, system)
-            kept = self._run.policy
-            if focus:
-                self._run.policy = replace(kept, pinned=(*kept.pinned, focus))
-            try:
-                return self._safely(messages, force=bool(force))
-            finally:
-                self._run.policy = kept
+            return self._safely(messages, force=bool(force), focus=focus)
 
     async def acompact(self, messages: Any, **options: Any) -> Compaction:
         """Do what `compact` does without holding up the event loop."""
@@ -180,14 +187,17 @@ class Compactor:
             finally:
                 self._run, self.on_compaction = run, callback
 
-    def _safely(self, payload: Any, *, force: bool = False, sent: int | None = None) -> Compaction:
+    def _safely(
+        self, payload: Any, *, force: bool = False, sent: int | None = None, focus: str | None = None
+    ) -> Compaction:
         """Fail open: on any fault the last good ledger is replayed, or the caller's messages go out as they are."""
         run = self._run
         wire, notes = run.format_of(payload)
-        wire.messages(payload)
+        if isinstance(wire.messages(payload), str):
+            return Compaction(messages=payload, format=wire.name, policy=run.policy.name, notes=notes)
         before = run.session
         try:
-            result = run.compact(payload, wire, list(notes), force=force, sent=sent)
+            result = run.compact(payload, wire, list(notes), force=force, sent=sent, focus=focus)
         except Exception as fault:  # noqa: BLE001  (the one place: an agent is never broken by us)
             _log.exception("danshari failed open")
             run.session = before
@@ -205,7 +215,16 @@ class Compactor:
         if track is not None and list(wire.messages(payload)) == track.messages:
             track.resolve(run.session.ledger)
             shown = track.write(payload)
-        return Compaction(messages=shown, format=wire.name, policy=run.policy.name, model=run.model.name, fault=fault)
+        changed = run.hints or (run.model.binding and bool(run.session.ledger))
+        return Compaction(
+            messages=shown,
+            format=wire.name,
+            policy=run.policy.name,
+            model=run.model.name,
+            fault=fault,
+            live=len(run.session.ledger) if shown is not payload else 0,
+            hints=wire.hints() if changed else {},
+        )
 
     def _count_floor(self, tools: Any, system: Any) -> None:
         """Count what comes before the messages: tool schemas and the system prompt."""
@@ -270,14 +289,17 @@ class Compactor:
         """Take the last batch back; the ledger is appended to, so the undo itself can be replayed."""
         with self._lock:
             run, track = self._run, self._run.track
-            if track is None or not run.session.undone:
+            if not run.session.batches:
                 raise ArgumentError("nothing to undo: no batch was committed in this session")
-            batch = run.session.ledger[run.session.undone[-1] :]
-            self._restore([at for edit in batch for at in touched_by(track, edit)], "undo", "undone")
-            run.session = replace(run.session, undone=run.session.undone[:-1])
+            if track is None:
+                raise ArgumentError("call compact with the messages once before undo (after load or a model switch)")
+            start, end = run.session.batches[-1]
+            ledger = run.session.ledger
+            self._restore([at for edit in ledger[start:end] for at in touched_by(track, edit)], ledger[:start], "undo")
+            run.session = replace(run.session, batches=run.session.batches[:-1])
             result = run.result(run.source if run.mode == "replace" else track.messages, [], Decision(), [], "none")
             if run.mode == "replace":
-                run.returned = list(track.format.messages(result.messages))
+                run.remember(run.source, result)
             return result
 
     def pin(self, *texts: str) -> None:
@@ -289,17 +311,25 @@ class Compactor:
             run.policy = replace(run.policy, pinned=(*run.policy.pinned, *texts))
             if track is not None:
                 items = track.facts.items
-                edited = {*track.effects.texts, *track.effects.gone}
-                self._restore([at for at in edited if any(text in items[at].text for text in texts)], "pin", "pinned")
+                edited = [at for at in {*track.effects.texts, *track.effects.gone} if items[at].kind != "reasoning"]
+                self._restore([at for at in edited if any(text in items[at].text for text in texts)], (), "pin")
 
-    def _restore(self, places: list[int], by: str, why: str) -> None:
+    def _restore(self, places: list[int], before: Ledger, by: str) -> None:
+        """Show items as the ledger `before` showed them, and see to thinking whose prefix that changes."""
         run, track = self._run, self._run.track
         if track is None or not places:
             return
         items = track.facts.items
-        edits: list[Edit] = [Restore(id=items[at].id, by=by, why=why, seen=items[-1].id) for at in sorted(set(places))]
+        earlier = resolve(before, items, track.facts.index).texts
+        edits: list[Edit] = []
+        for at in sorted(set(places)):
+            edits.append(Restore(id=items[at].id, by=by, why=by, seen=items[-1].id))
+            if at in earlier:
+                edits.append(replace(earlier[at], seen=items[-1].id))
         run.session = run.session.append(tuple(edits))
+        run.disturbed = min(places)
         track.resolve(run.session.ledger)
+        run.bind()
 
     def save(self) -> str:
         """Give the session as JSON text: ledger, calibration, source (replace mode) and an in-memory archive."""

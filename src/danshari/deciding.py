@@ -49,7 +49,8 @@ def proposals(facts: Facts, effects: Effects, policy: Policy, *, force: bool) ->
             for proposal in PASSES[name](facts, effects, policy, force):
                 if not protected(facts.items[proposal.at], policy):
                     found.setdefault(proposal.at, proposal)
-    return list(found.values())
+    needed = {p.needs for p in found.values()}
+    return [p for at, p in found.items() if force or at not in needed or p.needs >= 0]
 
 
 def decide(
@@ -59,12 +60,12 @@ def decide(
     if not why:
         return Decision()
     facts = track.facts
+    if policy.thinking == "keep" and binds(facts, model):
+        return Decision(notes=["no edit: the policy keeps thinking that is bound to what precedes it"])
     if why == "forced":
         return _forced(track, policy, situation, ledger)
     if binds(facts, model) and not facts.closed() and policy.thinking != "hint":
         return Decision(notes=["edits wait for the end of the tool loop: its thinking is bound to what precedes it"])
-    if policy.thinking == "keep" and model.binding and any(i.bound for i in facts.items):
-        return Decision()
     chosen = plan(proposals(facts, track.effects, policy, force=False), situation, policy, why)
     decision = Decision(plan=chosen)
     _write(chosen.batch, track, policy, decision)
@@ -145,7 +146,7 @@ def strip_dead(track: Track, ledger: Sequence[Edit]) -> tuple[list[Edit], bool]:
     edits: list[Edit] = [
         Replace(id=facts.items[at].id, text="", by="binding", why="its prefix changed", seen=newest)
         for at in dead
-        if facts.items[at].turn < facts.turn
+        if facts.items[at].turn < facts.turn or facts.closed()
     ]
     return edits, len(edits) < len(dead)
 

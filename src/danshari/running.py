@@ -20,7 +20,7 @@ from danshari.core.prices import Model
 from danshari.core.session import Session
 from danshari.deciding import Decision, admitted, binds, decide, strip_dead, weigh
 from danshari.formats import Format, detect
-from danshari.track import Track
+from danshari.track import Track, same_pieces
 
 Mode = Literal["view", "replace"]
 
@@ -49,6 +49,10 @@ class Run:
         """In replace mode, the messages returned last."""
         self.hints = False
         """Whether some request already carried thinking whose prefix changed."""
+        self.disturbed: int | None = None
+        """First position that an undo or pin changed since the last request."""
+        self.kept: list[int] = []
+        """In replace mode, the source index of every message returned last."""
         self.floor = 0.0
         """Tokens of system prompt and tool schemas, where given."""
 
@@ -61,10 +65,17 @@ class Run:
         return detect(payload)
 
     def compact(
-        self, payload: Any, wire: Format, notes: list[str], *, force: bool = False, sent: int | None = None
+        self,
+        payload: Any,
+        wire: Format,
+        notes: list[str],
+        *,
+        force: bool = False,
+        sent: int | None = None,
+        focus: str | None = None,
     ) -> Compaction:
         """Follow the conversation, admit, weigh, commit, write."""
-        messages = self._recovered(wire.messages(payload))
+        messages = self._recovered(wire, wire.messages(payload))
         track = self._follow(messages, wire, notes)
         facts = track.facts
         if not facts.items:
@@ -75,30 +86,48 @@ class Run:
         self._join(track, sent_items)
         situation = self._situation(track, sent_items, force=force)
         why = weigh(self.policy, situation, force=force)
-        decision = decide(track, self.policy, self.model, situation, why, self.session.ledger)
+        policy = replace(self.policy, pinned=(*self.policy.pinned, focus)) if focus else self.policy
+        decision = decide(track, policy, self.model, situation, why, self.session.ledger)
         notes += decision.notes
         self.commit(decision.edits, batch=True)
         if why:
             self.session = replace(self.session, rest_until=rest_after(decision.plan, facts.turn))
-        if decision.edits or edits:
-            self._bind(track, decision, notes)
+        if decision.edits or edits or self.hints:
+            stripped, note = self.bind()
+            decision.edits += stripped
+            notes += note
         if situation.pressure == "hard":
             self._fits(track, notes)
         result = self.result(payload, edits, decision, notes, situation.pressure)
         if sent is None:
             self._book(track, result, situation)
         if self.mode == "replace":
-            self.source, self.returned = list(messages), list(wire.messages(result.messages))
+            self.remember(messages, result)
         return result
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _recovered(self, messages: Sequence[Any]) -> Sequence[Any]:
-        """In replace mode, put the source back where the caller holds a view that we returned."""
+    def _recovered(self, wire: Format, messages: Sequence[Any]) -> Sequence[Any]:
+        """In replace mode, put the source back where the caller holds a view that we returned, or a beginning of it."""
         if self.mode == "view" or self.returned is None:
             return messages
-        known = len(self.returned)
-        return [*self.source, *messages[known:]] if list(messages[:known]) == self.returned else messages
+        same = 0
+        for old, new in zip(self.returned, messages, strict=False):
+            if old is not new and old != new and not same_pieces(wire, old, new):
+                break
+            same += 1
+        if same == len(self.returned):
+            return [*self.source, *messages[same:]]
+        if not same or len(self.kept) != len(self.returned):
+            return messages
+        return [*self.source[: self.kept[same - 1] + 1], *messages[same:]]
+
+    def remember(self, source: Sequence[Any], result: Compaction) -> None:
+        """In replace mode, keep the source behind what the caller will hold."""
+        track = self.track
+        assert track is not None
+        self.source, self.returned = list(source), list(track.format.messages(result.messages))
+        self.kept = track.surviving()
 
     def _follow(self, messages: Sequence[Any], wire: Format, notes: list[str]) -> Track:
         track = self.track
@@ -167,7 +196,7 @@ class Run:
             since_commit=turn - session.commit_turn if session.commit_turn >= 0 else turn,
             resting=turn < session.rest_until,
             pressure=pressure_of(tokens, window, self.reserve, policy),
-            need=max(tokens - line, 0.0),
+            need=max(tokens - line, 0.0) / session.calibration.ratio,
             spare=policy.release * policy.active * window,
         )
 
@@ -201,24 +230,26 @@ class Run:
                 entries.append(entry_of(facts.items[at], facts.items[call].text[:300] if call is not None else ""))
         return entries
 
-    def _bind(self, track: Track, decision: Decision, notes: list[str]) -> None:
-        """See to thinking whose prefix changed: leave it out, or ask the provider to drop it."""
-        if not binds(track.facts, self.model):
-            return
+    def bind(self) -> tuple[list[Edit], list[str]]:
+        """See to thinking whose prefix changed: leave it out, or ask the provider to drop it; give edits and notes."""
+        track = self.track
+        if track is None or not binds(track.facts, self.model):
+            return [], []
         stripped, stuck = strip_dead(track, self.session.ledger)
         if self.policy.thinking == "hint":
             self.hints = self.hints or bool(stripped) or stuck
-            return
+            return [], []
         self.commit(stripped, batch=False)
-        decision.edits += stripped
-        if stuck:
-            self.hints = True
-            notes.append("the newest turn's thinking is bound to bytes that changed: send the hints along")
+        self.hints = stuck
+        note = "the newest turn's thinking is bound to bytes that changed: send the hints along"
+        return stripped, [note] if stuck else []
 
     def _book(self, track: Track, result: Compaction, situation: Situation) -> None:
         """Book the request that the caller is about to send."""
         facts, session = track.facts, self.session
         places = [p for e in result.edits for p in touched_by(track, e)[:1] if p < situation.sent]
+        places += [self.disturbed] if self.disturbed is not None else []
+        self.disturbed = None
         kept = sum(track.sizes[: min(places)]) if places else session.account.shown
         account = session.account.send(facts.total, track.shown, kept, self.model.prices, cold=situation.cold)
         self.session = replace(

@@ -27,6 +27,7 @@ def dump(run: Run) -> str:
         "archive": archive,
         "pinned": list(run.policy.pinned),
         "hints": run.hints,
+        "kept": run.kept,
     }
     return json.dumps(stored, ensure_ascii=False, default=_jsonable)
 
@@ -41,14 +42,14 @@ def restore(run: Run, saved: str | bytes) -> None:
         session = session_from_dict(stored["session"])
         entries = [Entry(**entry) for entry in stored["archive"] or ()]
         mode, source, returned = stored["mode"], stored["source"], stored["returned"]
-        pinned, hints = tuple(stored["pinned"]), bool(stored["hints"])
+        pinned, hints, kept = tuple(stored["pinned"]), bool(stored["hints"]), list(stored["kept"])
     except VersionError:
         raise
     except (KeyError, TypeError, ValueError) as error:
         raise SessionError(f"this is no saved danshari session: {type(error).__name__}: {error}") from None
     run.session, run.track, run.mode = session, None, mode
-    run.source, run.returned, run.hints = source, returned, hints
-    run.policy = replace(run.policy, pinned=pinned)
+    run.source, run.returned, run.hints, run.kept = source, returned, hints, kept
+    run.policy = replace(run.policy, pinned=tuple(dict.fromkeys((*run.policy.pinned, *pinned))))
     run.archive.put(entries)
 
 

@@ -57,12 +57,14 @@ class Track:
     def _same_pieces(self, head: Sequence[Any]) -> bool:
         """Say whether messages that differ in form still hold the same pieces at the same places."""
         moved = [n for n, (old, new) in enumerate(zip(self.messages, head, strict=True)) if old != new]
-        if len(moved) > _MOVED:
-            return False
-        for n in moved:
-            if list(map(_key, self.format.split(self.messages[n]))) != list(map(_key, self.format.split(head[n]))):
-                return False
-        return True
+        return len(moved) <= _MOVED and all(same_pieces(self.format, self.messages[n], head[n]) for n in moved)
+
+    def surviving(self) -> list[int]:
+        """List the indices of the source messages that the view still holds; empty where that is not one to one."""
+        if self.effects.folds or self.effects.inserts:
+            return []
+        copies = self._patches.copies
+        return [at for at in range(len(self.messages)) if at not in copies or copies[at][1] is not None]
 
     def resolve(self, ledger: Sequence[Edit]) -> None:
         """Resolve the whole ledger anew."""
@@ -102,6 +104,11 @@ class Track:
         """Write the view into the caller's payload."""
         shown = View(self.facts.items, effects or self.effects)
         return self.format.write(payload, shown, self._patches if effects is None else None)
+
+
+def same_pieces(wire: Format, old: Any, new: Any) -> bool:
+    """Say whether two spellings of a message hold the same pieces."""
+    return list(map(_key, wire.split(old))) == list(map(_key, wire.split(new)))
 
 
 def _key(piece: Any) -> tuple[Any, ...]:

@@ -61,6 +61,9 @@ def newest_round(step: Step) -> None:
     shown = step.engine.view()
     for at in step.edited():
         if shown.items[at].turn == shown.items[-1].turn:
+            if shown.items[at].kind == "reasoning":  # left out once its loop is closed, if its prefix changed
+                assert shown.effects.texts[at].by == "binding"
+                continue
             assert shown.items[at].role == "tool"
             assert shown.effects.texts[at].by == "admit"
 

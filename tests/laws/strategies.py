@@ -138,7 +138,24 @@ def sessions(draw: Any, *, rounds: int = 9) -> tuple[str, list[Any]]:
     messages = conversation(name, "Fix the off-by-one in ledger_total.", turns, system=system)
     if draw(st.booleans()):
         _random_ids(messages)
+    if draw(st.integers(0, 3)) == 0:
+        _stir(name, messages)
     return name, messages
+
+
+def _stir(name: str, messages: list[Any]) -> None:
+    """Put into rounds what clients put there: a system note before the results, a word of the user between outputs."""
+    for at in range(len(messages) - 1, 0, -1):
+        before, here = messages[at - 1], messages[at]
+        if name == "anthropic" and here["content"][0]["type"] == "tool_result" and at % 2 == 0:
+            messages.insert(at, {"role": "system", "content": "A note from the client."})
+        elif (
+            name == "openai-responses"
+            and at % 3 == 0
+            and {before.get("type"), here.get("type")} == {"function_call_output"}
+        ):
+            words = [{"type": "input_text", "text": "A word in between."}]
+            messages.insert(at, {"type": "message", "role": "user", "content": words})
 
 
 def _random_ids(messages: list[Any]) -> None:

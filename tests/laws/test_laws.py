@@ -141,11 +141,12 @@ def test_undo(session: Session, setting: Setting) -> None:
         before = engine.session
         result = engine.compact(session[1][:at])
         if engine.session.commits > before.commits:
-            batch = engine.session.ledger[engine.session.undone[-1] :]
+            start, end = engine.session.batches[-1]
+            batch = engine.session.ledger[start:end]
             undone = engine.undo()
             effects = engine.view().effects
             index = {item.id: at for at, item in enumerate(engine.view().items)}
-            assert not any(index[e.id] in effects.texts for e in batch if isinstance(e, Replace))
+            assert not any(effects.texts.get(index[e.id]) == e for e in batch if isinstance(e, Replace))
             assert undone.after >= result.after
             return
 

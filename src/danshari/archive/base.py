@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
@@ -85,5 +86,6 @@ class MemoryArchive:
 
 
 def entry_of(item: Item, label: str) -> Entry:
-    """Make the archive entry of an item."""
-    return Entry(digest=item.digest, text=item.text, name=item.name, label=label, kind=item.kind, turn=item.turn)
+    """Make the archive entry of an item; what is no text (images, sealed reasoning, server tools) is kept as JSON."""
+    text = item.text if item.text or item.raw is None else json.dumps(item.raw, ensure_ascii=False, default=str)
+    return Entry(digest=item.digest, text=text, name=item.name, label=label, kind=item.kind, turn=item.turn)

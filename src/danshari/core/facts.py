@@ -138,12 +138,8 @@ class Facts:
         if act.path and act.kind in ("read", "edit", "write"):
             self._file(at, call, act, good)
         elif act.kind == "run":
-            self._run(
-                at,
-                act,
-                (good and bool(_SUCCESS.search(text[-2 * _SCANNED :]))) or (good and self._was_flagged(act)),
-                good,
-            )
+            told = bool(_SUCCESS.search(text[-2 * _SCANNED :])) or self._was_flagged(act)
+            self._run(at, act, good and told, good)
 
     def _file(self, at: int, call: int, act: Act, good: bool) -> None:
         path = self.place(act)

@@ -26,6 +26,8 @@ class Proposal:
     """Gives the new text, or None where no shorter text can be written."""
     until: int = -1
     """Last position of a whole-round drop; -1 for a replacement."""
+    needs: int = -1
+    """Position of an item that must be shown whole for this edit to be true; -1 for none."""
     fault: float = 1.0
     """Weight of the policy's fault chance for this edit."""
 

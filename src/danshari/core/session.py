@@ -87,8 +87,8 @@ class Session:
     """Turn before which held proposals are not weighed again."""
     commits: int = 0
     policy: str = ""
-    undone: tuple[int, ...] = ()
-    """Ledger lengths before each commit, newest last; `undo` takes the last."""
+    batches: tuple[tuple[int, int], ...] = ()
+    """(start, end) of each committed batch in the ledger, newest last; `undo` takes the last."""
 
     def commit(self, edits: tuple[Edit, ...], turn: int) -> Session:
         """Append a batch to the ledger."""
@@ -97,7 +97,7 @@ class Session:
             ledger=self.ledger + edits,
             commit_turn=turn,
             commits=self.commits + 1,
-            undone=(*self.undone, len(self.ledger)),
+            batches=(*self.batches, (len(self.ledger), len(self.ledger) + len(edits))),
         )
 
     def append(self, edits: tuple[Edit, ...]) -> Session:
@@ -119,7 +119,7 @@ class Session:
             "rest_until": self.rest_until,
             "commits": self.commits,
             "policy": self.policy,
-            "undone": list(self.undone),
+            "batches": [list(b) for b in self.batches],
         }
 
 
@@ -138,5 +138,5 @@ def session_from_dict(data: Mapping[str, Any]) -> Session:
         rest_until=int(data["rest_until"]),
         commits=int(data["commits"]),
         policy=str(data["policy"]),
-        undone=tuple(int(n) for n in data["undone"]),
+        batches=tuple((int(a), int(b)) for a, b in data["batches"]),
     )

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from danshari.core.edits import View
 from danshari.core.model import Item, Piece, canonical
 from danshari.formats.anthropic_rules import check_anthropic
 from danshari.formats.base import (
@@ -15,7 +14,6 @@ from danshari.formats.base import (
     Changes,
     Format,
     Message,
-    Patches,
     Problem,
     opaque,
     plain,
@@ -81,7 +79,9 @@ class Anthropic(Format):
             return [Piece(kind="reasoning", role=role, text=text, bound=bool(signature), body=text + signature)]
         if kind == "redacted_thinking":
             data = text_of(block.get("data"))
-            return [Piece(kind="reasoning", role=role, text="", bound=True, body=data, weight=len(data) // 6)]
+            return [
+                Piece(kind="reasoning", role=role, text="", bound=True, body=data, weight=len(data) // 6, raw=block)
+            ]
         if kind in _MEDIA:
             return [Piece(kind="media", role=role, text="", body=canonical(block), weight=_weight(block), raw=block)]
         return [opaque(block, role)]
@@ -155,20 +155,18 @@ class Anthropic(Format):
         """Make a user message with one text block."""
         return {"role": "user", "content": [{"type": "text", "text": text}]}
 
-    def _written(self, messages: Sequence[Any], shown: View, patches: Patches) -> list[Any]:
-        """Write, and move a cache mark whose message left to the nearest earlier message that stayed."""
-        out = super()._written(messages, shown, patches)
-        if not patches.holes:
-            return out
-        gone = {shown.items[at].at[0] for at in shown.effects.gone}
-        marks = [m for at in gone for m in [_mark(plain(messages[at]))] if m is not None]
-        if marks and len(out) < len(messages):
-            kept = {id(m) for m in out}
-            first = min(at for at in gone if _mark(plain(messages[at])) is not None)
-            before = [n for n, m in enumerate(out) if id(m) in kept and _index(messages, m, first) is not None]
-            if before and _mark(plain(out[before[-1]])) is None:
-                out[before[-1]] = _marked(plain(out[before[-1]]), marks[0])
-        return out
+    def begins_turn(self, message: Message, before: Message | None) -> bool:
+        """Consecutive assistant messages are one turn: the provider merges them."""
+        return message.get("role") == "assistant" and not (before is not None and before.get("role") == "assistant")
+
+    def settle(self, out: list[Any], messages: Sequence[Any]) -> None:
+        """Move the cache mark of a message that left to the nearest earlier message that stayed unmarked."""
+        for at, message in enumerate(messages):
+            if at >= len(out) or out[at] is not None or (mark := _mark(plain(message))) is None:
+                continue
+            before = next((n for n in range(at - 1, -1, -1) if out[n] is not None), None)
+            if before is not None and _mark(plain(out[before])) is None:
+                out[before] = _marked(plain(out[before]), mark)
 
     def build(self, items: Sequence[Item], lost: list[str] | None = None) -> list[Any]:
         """Make messages with alternating sides; results first in their user message."""
@@ -212,7 +210,8 @@ def _patched_result(block: Mapping[str, Any], changes: Changes, at: int) -> dict
     kept = [part for n, part in enumerate(rest, at + 1) if changes.get(n, "") is not None]
     texts: list[Any] = [part for part in content if _is_text(plain(part))]
     if at in changes:
-        texts = [{**(plain(texts[0]) if texts else {"type": "text"}), "text": changes[at]}]
+        marks = {k: v for part in texts for k, v in plain(part).items() if k == "cache_control"}
+        texts = [{**(plain(texts[0]) if texts else {"type": "text"}), "text": changes[at], **marks}]
     return {**block, "content": texts + kept}
 
 
@@ -223,10 +222,6 @@ def _mark(message: Message) -> Any:
     return next(
         (b["cache_control"] for b in map(plain, content) if isinstance(b, Mapping) and "cache_control" in b), None
     )
-
-
-def _index(messages: Sequence[Any], message: Any, before: int) -> int | None:
-    return next((n for n in range(before) if messages[n] is message), None)
 
 
 def _marked(message: Message, mark: Any) -> Message:

@@ -20,7 +20,7 @@ def check_anthropic(messages: Sequence[Any]) -> list[Problem]:
     if not messages:
         return [Problem(rule="not empty", where="messages", text="at least one message is required")]
     problems: list[Problem] = []
-    plains = [plain(m) for m in messages]
+    plains = merged([plain(m) for m in messages])
     first = next((m for m in plains if isinstance(m, Mapping) and m.get("role") != "system"), None)
     if first is None or first.get("role") != "user":
         problems.append(Problem(rule="first side", where="messages[0]", text="the first message must be the user's"))
@@ -43,6 +43,20 @@ def check_anthropic(messages: Sequence[Any]) -> list[Problem]:
     if marks > _MARKS:
         problems.append(Problem(rule="cache marks", where="messages", text=f"{marks} cache_control blocks, at most 4"))
     return problems
+
+
+def merged(messages: Sequence[Any]) -> list[Any]:
+    """Join neighbours of one side, as the provider does; places in problems count the joined messages."""
+    out: list[Any] = []
+    last = -1
+    for message in messages:
+        fits = isinstance(message, Mapping) and message.get("role") in ("user", "assistant")
+        if fits and last >= 0 and out[last]["role"] == message["role"] and blocks_of(message):
+            out[last] = {"role": message["role"], "content": [*blocks_of(out[last]), *blocks_of(message)]}
+            continue
+        out.append(message)
+        last = len(out) - 1 if fits else -1
+    return out
 
 
 def blocks_of(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:

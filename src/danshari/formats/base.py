@@ -137,6 +137,8 @@ class Format:
         """Take the list of messages out of a whole request, or take the list as it is."""
         if isinstance(payload, Mapping):
             payload = payload.get(self.key, ())
+            if isinstance(payload, str):
+                return payload  # one plain input text: nothing to compact
         if not isinstance(payload, Sequence) or isinstance(payload, str | bytes):
             raise FormatError(f"{self.name}: expected a list of messages, got {type(payload).__name__}")
         return payload
@@ -175,8 +177,13 @@ class Format:
                 copy = copies[at] = (messages[at], self.patch(plain(messages[at]), change))
                 patches.holes = patches.holes or copy[1] is None
             out[at] = copy[1]
+        if patches.holes:
+            self.settle(out, messages)
         self._splice(out, self._extra(shown))
         return [m for m in out if m is not None] if patches.holes else out
+
+    def settle(self, out: list[Any], messages: Sequence[Any]) -> None:
+        """See to what messages that left (None in `out`) leave behind; most formats have nothing to do."""
 
     def _extra(self, shown: View) -> dict[int, list[tuple[str, Any]]]:
         """Collect what has no message of its own yet: hand-overs and inserted items, by message index."""

@@ -13,8 +13,13 @@ from danshari.formats.base import data_url, split_data_url
 
 
 def _groups(items: Sequence[Item]) -> Iterator[tuple[str, list[Item]]]:
-    """Group items into messages: a turn's assistant items, each call's result with its media, runs of one role."""
-    for key, group in groupby(items, key=lambda i: (i.role, i.turn if i.role == "assistant" else 0)):
+    """Group items into messages: a turn's assistant items, each call's result with its media, runs of one role.
+
+    Results come right after the turn that asked for them; what a client put in between follows them.
+    """
+    rank = {"assistant": 0, "tool": 1}
+    ordered = sorted(items, key=lambda i: (i.turn, rank.get(i.role, 2)))
+    for key, group in groupby(ordered, key=lambda i: (i.role, i.turn if i.role == "assistant" else 0)):
         yield key[0], list(group)
 
 

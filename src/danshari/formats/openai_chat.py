@@ -141,7 +141,8 @@ class OpenAIChat(Format):
             return self._patch_result(message, changes)
         out = dict(message)
         at = 0
-        if message.get("role") == "assistant" and message.get("reasoning_content"):
+        reasoning = message.get("reasoning_content")
+        if message.get("role") == "assistant" and isinstance(reasoning, str) and reasoning:
             if changes.get(at, "") is None:
                 del out["reasoning_content"]
             at += 1

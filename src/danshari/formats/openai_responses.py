@@ -18,18 +18,6 @@ CALLS = {
 }
 OUTPUTS = {"function_call_output": "output", "custom_tool_call_output": "output"}
 _OWN = {*CALLS, *OUTPUTS, "reasoning", "message", "local_shell_call", "web_search_call", "item_reference", "compaction"}
-_AGENT = {
-    "reasoning",
-    "function_call",
-    "custom_tool_call",
-    "local_shell_call",
-    "web_search_call",
-    "file_search_call",
-    "computer_call",
-    "code_interpreter_call",
-    "image_generation_call",
-    "mcp_call",
-}
 
 
 class OpenAIResponses(Format):
@@ -63,7 +51,8 @@ class OpenAIResponses(Format):
             return self._output(message)
         if kind == "reasoning":
             return [self._reasoning(message)]
-        return [opaque(message, "assistant" if kind in _AGENT else "user", text_of(message.get("call_id")))]
+        role = "assistant" if _of_agent(message) else "tool" if text_of(kind).endswith("_output") else "user"
+        return [opaque(message, role, text_of(message.get("call_id")))]
 
     def _message(self, message: Message) -> list[Piece]:
         role: Any = _ROLES.get(message.get("role", ""))
@@ -173,7 +162,9 @@ class OpenAIResponses(Format):
 
 
 def _of_agent(message: Message) -> bool:
-    return message.get("role") == "assistant" or text_of(message.get("type")) in _AGENT
+    """Say whether the agent made this item: its messages, its reasoning, and calls of any kind."""
+    kind = text_of(message.get("type"))
+    return message.get("role") == "assistant" or kind == "reasoning" or kind.endswith("_call")
 
 
 def _is_text(part: Any) -> bool:

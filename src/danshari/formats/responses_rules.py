@@ -30,19 +30,23 @@ def check_responses(messages: Sequence[Any]) -> list[Problem]:
         if kind in _CALLS:
             problems += _call(message, calls, where)
             calls.setdefault(message.get("call_id"), at)
-        elif kind in _OUTPUTS:
+        elif isinstance(kind, str) and kind.endswith("_call"):
+            calls.setdefault(message.get("call_id") or message.get("id"), at)
+            outputs.add(message.get("id"))
+        elif kind in _OUTPUTS or (isinstance(kind, str) and kind.endswith("_call_output")):
             problems += _output(message, calls, outputs, where)
             outputs.add(message.get("call_id"))
         elif kind == "reasoning":
             problems += _reasoning(messages, at, where)
         elif kind == "message" and message.get("role") not in ("system", "developer", "user", "assistant"):
             problems.append(Problem(rule="role", where=where, text=f"unknown role {message.get('role')!r}"))
-        if kind not in (*_CALLS, "reasoning"):
+        if not (isinstance(kind, str) and (kind == "reasoning" or kind.endswith("_call"))):
             last_other = at
         if not all(valid_text(text) for text in strings(message)):
             problems.append(Problem(rule="encoding", where=where, text="a lone surrogate cannot be sent"))
+    made = {c for c, at in calls.items() if plain(messages[at]).get("type") in _CALLS}
     for call, at in calls.items():
-        if call not in outputs and at < last_other:
+        if call in made and call not in outputs and at < last_other:
             problems.append(Problem(rule="pairing", where=f"input[{at}]", text=f"call {call!r} has no output"))
     return problems
 

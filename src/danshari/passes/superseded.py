@@ -32,6 +32,7 @@ def superseded(facts: Facts, effects: Effects, policy: Policy, force: bool) -> I
             by="superseded",
             why=why,
             fault=0.3,
+            needs=by,
             write=partial(stand_in, facts, at, policy, gist=why),
         )
 
