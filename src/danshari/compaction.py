@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from danshari.core.edits import Edit, Replace, edit_to_dict
+from danshari.core.edits import Edit, edit_to_dict
 from danshari.core.laws import Refusal
 
 FORMAT = 1
@@ -73,17 +73,23 @@ class Compaction:
 
     def __str__(self) -> str:
         share = f" (−{100 * (1 - self.after / self.before):.0f} %)" if self.before and self.changed else ""
-        lines = [f"{self.policy} · {self.format} · {self.before:,} → {self.after:,} tokens{share}"]
+        lines = [f"{self.policy} · {self.format} · {self.before:,} → {self.after:,} tokens{share}{self._by_estimate()}"]
         if self.edits:
-            lines.append(f"committed {_summary(self.edits)}; {self.trigger or 'first sight'}{self._money()}")
-        if self.held:
-            freed = sum(h.freed for h in self.held)
-            lines.append(f"held back {len(self.held)} edits ({freed:,.0f} tokens): they do not pay yet")
+            only_new = all(e.by == "admit" for e in self.edits)
+            lines.append(f"{_summary(self.edits)}; {'first sight' if only_new else self.trigger}{self._money()}")
+        freed = sum(h.freed for h in self.held)
+        if freed >= 1:
+            edits = "1 edit" if len(self.held) == 1 else f"{len(self.held)} edits"
+            pays = "it does" if len(self.held) == 1 else "they do"
+            lines.append(f"held back {edits} ({freed:,.0f} tokens): {pays} not pay yet")
         lines += [f"refused {r.law}: {r.why}" for r in self.refused[:3]]
         lines += [f"note: {note}" for note in self.notes]
         if self.fault:
             lines.append(f"fault, failed open: {self.fault}")
         return "\n".join(lines)
+
+    def _by_estimate(self) -> str:
+        return " by the seed's estimate" if self.policy == "literal" else ""
 
     def _money(self) -> str:
         if not self.earn and not self.cost:
@@ -116,6 +122,17 @@ class Compaction:
         return data
 
 
+_DONE = {
+    "admit": "squeezed at first sight",
+    "superseded": "superseded",
+    "elide": "elided",
+    "evict": "rounds dropped",
+    "binding": "thinking blocks left out",
+    "undo": "shown again",
+    "pin": "shown again",
+}
+
+
 def _summary(edits: Sequence[Edit]) -> str:
-    counts = Counter((e.by, "left out" if isinstance(e, Replace) and not e.text else type(e).__name__) for e in edits)
-    return ", ".join(f"{n} × {by} {kind}" for (by, kind), n in counts.items())
+    counts = Counter(_DONE.get(edit.by, edit.by) for edit in edits)
+    return ", ".join(f"{n} {what}" for what, n in counts.items())

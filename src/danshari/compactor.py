@@ -23,7 +23,7 @@ from danshari.core.facts import Facts
 from danshari.core.policy import Policy
 from danshari.core.prices import Model, Prices
 from danshari.core.session import Calibration, Session
-from danshari.deciding import Decision
+from danshari.deciding import Decision, with_known_passes
 from danshari.errors import ArgumentError, RecallError
 from danshari.formats import Format, named
 from danshari.running import Mode, Run, touched_by
@@ -83,7 +83,7 @@ class Compactor:
         self._lock = threading.RLock()
         self._counted: tuple[Any, Any] = (None, None)
         self._run = Run(
-            data.load_policy(policy),
+            with_known_passes(data.load_policy(policy)),
             self._model(model, window),
             archive if archive is not None else MemoryArchive(),
             mode=mode,
@@ -131,7 +131,7 @@ class Compactor:
     def policy(self, policy: str | Path | Policy) -> None:
         with self._lock:
             run, before = self._run, self._run.policy
-            run.policy = data.load_policy(policy)
+            run.policy = with_known_passes(data.load_policy(policy))
             if run.policy.estimate != before.estimate:
                 run.track = None
 

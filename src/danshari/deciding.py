@@ -11,6 +11,7 @@ from danshari.core.laws import Refusal, protected, refuse
 from danshari.core.plan import Plan, Proposal, Situation, due, forced, plan
 from danshari.core.policy import Policy
 from danshari.core.prices import Model
+from danshari.errors import PolicyError
 from danshari.passes import PASSES
 from danshari.passes.admit import admit
 from danshari.track import Track
@@ -156,3 +157,11 @@ def weigh(policy: Policy, situation: Situation, *, force: bool) -> str:
     if not situation.facts.items:
         return ""
     return "forced" if force and situation.need > 0 else due(situation, policy)
+
+
+def with_known_passes(policy: Policy) -> Policy:
+    """Refuse a policy that names a pass which does not exist."""
+    unknown = [name for name in policy.passes if name not in ("admit", *PASSES)]
+    if unknown:
+        raise PolicyError(f"policy {policy.name}: unknown pass {unknown[0]!r}; known: admit, {', '.join(PASSES)}")
+    return policy

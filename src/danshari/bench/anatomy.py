@@ -116,5 +116,5 @@ def _add(found: Anatomy, session: Recorded) -> None:
         if tokens > 1000:
             label = (act.path or act.command) if act else item.text
             found.big.append(
-                Big(session=session.id, what=group, label=" ".join(label.split())[:70], tokens=tokens, carried=carried)
+                Big(session=session.id, what=group, label=" ".join(label.split())[:160], tokens=tokens, carried=carried)
             )

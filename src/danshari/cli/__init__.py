@@ -1,7 +1,7 @@
 """The command line: one file a family of commands.
 
 Exit codes: 0 all well · 1 a file or argument danshari cannot use · 2 a wrong command line · 3 a replay found an
-invalid view or a fault.
+invalid view or a fault · 130 interrupted.
 """
 
 from __future__ import annotations
@@ -34,10 +34,19 @@ for _command in (report, compact_command, replay_command, policy, bench):
 def main() -> None:
     """Run the command line; danshari's own errors become one clear line and exit code 1."""
     try:
-        cli.main(prog_name="danshari", standalone_mode=True)
+        cli.main(prog_name="danshari", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("danshari: interrupted", err=True)
+        sys.exit(130)
     except DanshariError as error:
         click.echo(f"danshari: {error}", err=True)
         sys.exit(1)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        click.echo(f"danshari: {error.filename or 'output'}: {error.strerror or error}", err=True)
+        sys.exit(1)

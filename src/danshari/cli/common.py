@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -16,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from danshari import data
 from danshari.bench.replay import VECTORS
 from danshari.core.prices import Prices
 from danshari.errors import ArgumentError, SessionError
@@ -25,7 +27,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 PATHS = click.Path(path_type=Path)
-out = Console(width=None if sys.stdout.isatty() else 132)
+_piped = sys.stdout is None or not sys.stdout.isatty()
+out = Console(width=132 if _piped and not os.environ.get("COLUMNS") else None)
 err = Console(stderr=True)
 
 
@@ -46,7 +49,13 @@ def table(*columns: str, title: str | None = None, left: int = 1) -> Table:
     """Make a narrow table; all columns but the first `left` hold numbers."""
     made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for number, name in enumerate(columns):
-        made.add_column(name, justify="left" if number < left else "right", no_wrap=number >= left)
+        wide = number == 0 or left <= 2
+        made.add_column(
+            name,
+            justify="left" if number < left else "right",
+            no_wrap=number >= left or wide,
+            min_width=8 if wide and number < left else None,
+        )
     return made
 
 
@@ -64,7 +73,27 @@ def load_sessions(paths: Sequence[Path]) -> tuple[list[Recorded], list[str]]:
                 if path in named:
                     raise
                 skipped.append(str(error).split(". Known:")[0])
+    if not sessions:
+        looked = ", ".join(str(p) for p in paths)
+        raise SessionError(f"{looked}: no session with messages found ({len(files)} files looked at)")
+    for path_id, count in Counter(s.id for s in sessions).items():
+        if count > 1:
+            skipped.append(f"{count} sessions share the id {path_id}")
+    skipped += [f"{s.id}: {s.malformed} malformed records were left out" for s in sessions if s.malformed]
+    unknown = Counter(s.model for s in sessions if s.model and not data.model(s.model).known)
+    skipped += [
+        f"{n} session(s) name the model {name!r}, which has no row: default prices" for name, n in unknown.items()
+    ]
     return sessions, skipped
+
+
+def label(session_id: str, width: int = 14) -> str:
+    """Shorten an id so that what tells sessions apart stays: the beginning, and a part number at the end."""
+    if len(session_id) <= width:
+        return session_id
+    head, mark, part = session_id.partition("#")
+    tail = mark + part if mark else session_id[-5:]
+    return f"{head[: width - len(tail) - 1]}…{tail}"
 
 
 def each(work: Callable[[T], R], jobs: Sequence[T], description: str) -> list[R]:

@@ -12,7 +12,7 @@ from danshari.cli.common import PATHS, emit_json, err
 from danshari.compactor import compact
 from danshari.errors import ArgumentError, SessionError
 from danshari.formats import FORMATS
-from danshari.sessions import read
+from danshari.sessions import Recorded, read
 
 
 @click.command("compact")
@@ -24,7 +24,12 @@ from danshari.sessions import read
 @click.option("--sent", default=0, show_default=True, help="Leading messages a provider has seen; editing those costs.")
 @click.option("--session", "number", default=1, show_default=True, help="Which session, if FILE holds several.")
 @click.option("--out", "out_path", type=PATHS, help="Write the messages to this file instead of standard output.")
-@click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON: figures, edits and messages.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the whole result as JSON: figures, edits and (without --out) messages.",
+)
 def compact_command(
     file: Path,
     policy: str,
@@ -40,12 +45,20 @@ def compact_command(
 
     FILE is a list of messages, a whole request, or any recorded session. The summary goes to standard error.
     """
+    if out_path is not None and (out_path.is_dir() or not out_path.parent.is_dir()):
+        raise ArgumentError(
+            f"--out {out_path}: {'is a folder' if out_path.is_dir() else 'no such folder'}; name a file"
+        )
     sessions = list(read(file))
     if not 1 <= number <= len(sessions):
         raise ArgumentError(f"--session {number}: {file} holds {len(sessions)} session(s)")
     session = sessions[number - 1]
     if not session.messages and session.malformed:
         raise SessionError(f"{file}: {session.malformed} malformed records and no message")
+    if format_name and not fits(session, format_name):
+        raise ArgumentError(f"{file} is {session.format}; --format {format_name} does not fit")
+    if sent > len(session.messages):
+        raise ArgumentError(f"--sent {sent}: {file} holds {len(session.messages)} messages")
     result = compact(
         session.messages,
         policy=policy,
@@ -65,3 +78,8 @@ def compact_command(
     elif out_path is None:
         json.dump(result.messages, sys.stdout, ensure_ascii=False, indent=1)
         sys.stdout.write("\n")
+
+
+def fits(session: Recorded, name: str) -> bool:
+    """Say whether a session may be read as the named format: no message of it is unmistakably another's."""
+    return session.format == name or not FORMATS[session.format].matches(session.messages)

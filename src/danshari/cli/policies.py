@@ -41,6 +41,7 @@ def _about(text: str) -> str:
 def show_command(name: str) -> None:
     """Print a preset's file, a start for your own: save it, change it, pass its path as --policy."""
     click.echo(data.policy_text(name).rstrip())
+    click.echo(f"# Fields not listed keep their defaults: danshari policy explain {name}")
 
 
 @policy.command("explain")

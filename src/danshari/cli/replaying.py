@@ -10,7 +10,7 @@ import click
 
 from danshari import data
 from danshari.bench.replay import Replayed, replay
-from danshari.cli.common import PATHS, each, emit_json, load_sessions, notes, out, percent, price_vector, table
+from danshari.cli.common import PATHS, each, emit_json, label, load_sessions, notes, out, percent, price_vector, table
 from danshari.core.prices import Prices
 from danshari.sessions import Recorded
 
@@ -136,31 +136,38 @@ def _share(kept: int, n: int) -> str:
 
 
 def _summary(groups: list[list[Replayed]]) -> None:
-    shown = table(
-        "session", "policy", "rounds", "dollars", "ratio", "tokens", "hits", "rewr.", "edits", "recent", "bad", left=2
-    )
+    wide = out.width >= 100
+    names = ["session", "policy", "requests", "$", "ratio", "hits", "edits"]
+    shown = table(*names, *(["tokens", "rewrites", "recent", "bad"] if wide else []), left=2)
     for group in groups:
         base = group[0]
         for r in group:
             s = r.support
-            shown.add_row(
-                r.session[:13],
+            cells = [
+                label(r.session),
                 r.policy,
                 str(len(r.rounds)),
                 f"{r.prices.dollars(r.cost):.2f}",
                 f"{r.cost / base.cost:.2f}" if base.cost else "–",
-                f"{r.tokens / base.tokens:.2f}" if base.tokens else "–",
                 f"{r.hit_rate:.2f}",
-                str(r.rewrites),
                 _share(s.edits_kept, s.edits),
-                _share(s.hot_kept, s.hot),
-                str(sum(bool(x.problems) for x in r.rounds) + len(r.faults)),
-            )
+            ]
+            if wide:
+                cells += [
+                    f"{r.tokens / base.tokens:.2f}" if base.tokens else "–",
+                    str(r.rewrites),
+                    _share(s.hot_kept, s.hot),
+                    str(sum(bool(x.problems) for x in r.rounds) + len(r.faults)),
+                ]
+            shown.add_row(*cells)
     out.print(shown)
+    more = (
+        " · tokens: of doing nothing · rewrites: requests that changed sent bytes · recent: percent of references "
+        "up to 3 rounds old still in the view, of n · bad: invalid views and faults"
+    )
     out.print(
-        "ratio and tokens: of doing nothing · hits: cached share of input · rewr.: requests that changed sent bytes · "
-        "edits, recent: percent of old texts and of references up to 3 rounds old still in the view, of n · "
-        "bad: invalid views and faults",
+        "$: input cost · ratio: of doing nothing · hits: cached share of input · edits: percent of old texts still "
+        f"in the view, of n{more if wide else ' · more columns in a wider window or with --json'}",
         style="dim",
         highlight=False,
     )

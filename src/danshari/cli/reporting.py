@@ -11,7 +11,7 @@ import click
 from danshari import data
 from danshari.bench.anatomy import Anatomy, anatomy, ranked
 from danshari.bench.replay import DEFAULT_MODEL, Replayed, replay
-from danshari.cli.common import PATHS, each, emit_json, err, load_sessions, notes, out, percent, pooled, table
+from danshari.cli.common import PATHS, each, emit_json, err, label, load_sessions, notes, out, percent, pooled, table
 from danshari.core.tiers import TIERS
 from danshari.sessions import Recorded, own_sessions
 
@@ -50,7 +50,13 @@ def find(paths: tuple[Path, ...], newest: int) -> list[Path]:
 @click.argument("paths", nargs=-1, type=PATHS)
 @click.option("--policy", "policies", multiple=True, help="Policy to price; repeat for several. [default: all presets]")
 @click.option("--model", help="Price all sessions as this model. [default: the one recorded]")
-@click.option("--newest", default=12, show_default=True, help="How many of your own sessions to read without PATHS.")
+@click.option(
+    "--newest",
+    type=click.IntRange(min=1),
+    default=12,
+    show_default=True,
+    help="How many of your own sessions to read without PATHS.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def report(paths: tuple[Path, ...], policies: tuple[str, ...], model: str | None, newest: int, as_json: bool) -> None:
     """Show where the tokens of recorded sessions went and what each policy would have cost.
@@ -123,8 +129,15 @@ def _tiers(found: Anatomy) -> None:
 def _biggest(found: Anatomy) -> None:
     shown = table("session", "tool", "what", "tokens", "re-sent", title="Biggest items", left=3)
     for big in found.big:
-        shown.add_row(big.session[:13], big.what, big.label[:40], f"{big.tokens:,.0f}", f"{big.carried:,.0f}")
+        shown.add_row(label(big.session), big.what, tail(big.label, 40), f"{big.tokens:,.0f}", f"{big.carried:,.0f}")
     out.print(shown)
+
+
+def tail(text: str, width: int) -> str:
+    """Keep the end of a long path and the beginning of anything else."""
+    if len(text) <= width:
+        return text
+    return f"…{text[-width + 1 :]}" if " " not in text else f"{text[: width - 1]}…"
 
 
 def _money(costs: list[dict[str, Any]]) -> None:

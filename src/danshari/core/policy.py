@@ -80,6 +80,9 @@ class Policy:
         return any(fnmatchcase(low, pattern.lower()) for pattern in self.protected)
 
 
+_SHARES = {"squeeze_share", "margin", "fault", "purse", "evaluate", "active", "reserve", "release"}
+
+
 def policy_fields() -> dict[str, str]:
     """Give every knob's name and what it does, in order."""
     return {f.name: str(f.metadata["text"]) for f in fields(Policy)}
@@ -108,6 +111,10 @@ def _checked(name: str, value: Any, hint: Any, where: str) -> Any:
         return tuple(value)
     if isinstance(value, bool) or not isinstance(value, (int, float) if hint is float else hint):
         raise PolicyError(f"{where}: {name} = {value!r}; must be {hint.__name__}")
-    if isinstance(value, (int, float)) and value < 0:
-        raise PolicyError(f"{where}: {name} = {value!r}; must not be negative")
+    if isinstance(value, (int, float)) and not value >= 0:
+        raise PolicyError(f"{where}: {name} = {value!r}; must be a number, 0 or more")
+    if name in _SHARES and value > 1:
+        raise PolicyError(f"{where}: {name} = {value!r}; is a share, 0 to 1")
+    if name == "name" and not value:
+        raise PolicyError(f"{where}: name must not be empty")
     return value

@@ -141,6 +141,8 @@ def policy_names() -> tuple[str, ...]:
 
 def policy_text(name: str) -> str:
     """Give the TOML text of a preset, with its comments."""
+    if name.endswith(".toml") and Path(name).is_file():
+        return Path(name).read_text(encoding="utf-8")
     user = home() / "policies" / f"{name}.toml"
     if user.is_file():
         return user.read_text(encoding="utf-8")
@@ -174,5 +176,7 @@ def _parsed(text: str, where: str, name: str) -> Policy:
     except tomllib.TOMLDecodeError as error:
         raise PolicyError(f"{where} is no valid TOML: {error}") from None
     parent = values.pop("extends", None)
+    if isinstance(parent, str) and parent not in policy_names():
+        raise PolicyError(f"{where}: extends = {parent!r}; known: {', '.join(policy_names())}")
     base = _preset(parent) if isinstance(parent, str) else None
     return make_policy({"name": name, **values}, base=base, where=where)

@@ -18,14 +18,32 @@ _PEEKED = 40
 
 def detect(path: Path) -> Reader:
     """Find the reader for a file; raises SessionError saying what the known formats are."""
+    if path.is_dir():
+        raise SessionError(f"{path}: is a folder; name one file")
     if not path.is_file():
         raise SessionError(f"{path}: no such file")
     records = _peek(path)
     for reader in READERS:
         if path.suffix in reader.suffixes and reader.matches(records):
             return reader
-    known = "; ".join(reader.about for reader in READERS)
-    raise SessionError(f"{path}: not a recorded session that danshari reads. Known: {known}")
+    known = "".join(f"\n  {reader.about}" for reader in READERS)
+    raise SessionError(f"{path}: not a recorded session that danshari reads{_cause(path)}. Known:{known}")
+
+
+def _cause(path: Path) -> str:
+    """Say why nothing could be recognised, where that is plain."""
+    data = path.read_bytes()
+    if not data.strip():
+        return " (the file is empty)"
+    if path.suffix not in {s for reader in READERS for s in reader.suffixes}:
+        return f" (files end in {', '.join(sorted({s for reader in READERS for s in reader.suffixes}))})"
+    try:
+        json.loads(data if path.suffix != ".jsonl" else data.split(b"\n", 1)[0])
+    except UnicodeDecodeError:
+        return " (it is no text)"
+    except ValueError as error:
+        return f" (no valid JSON: {error})"
+    return ""
 
 
 def _peek(path: Path) -> list[Any]:
@@ -44,8 +62,9 @@ def _peek(path: Path) -> list[Any]:
         return []
 
 
-def read(path: Path) -> Iterator[Recorded]:
+def read(path: Path | str) -> Iterator[Recorded]:
     """Read all sessions of a file; raises SessionError if it is none or holds nothing readable."""
+    path = Path(path)
     reader = detect(path)
     found = False
     for session in reader.read(path):
