@@ -30,10 +30,10 @@ class Policy:
         "always: every round; gain: when it pays; cold: after the cache expired; trigger: over the soft line only",
     )
     keep_rounds: int = _knob(3, "newest rounds with tool calls that stay whole")
-    keep_files: int = _knob(3, "files most recently touched whose views stay whole")
+    keep_files: int = _knob(2, "files most recently touched whose views stay whole")
     max_length: int = _knob(600, "characters; shorter results and arguments are left alone")
     squeeze_share: float = _knob(
-        0.12, "share of an old result's characters kept as telling lines; 0 leaves a placeholder"
+        0.1, "share of an old result's characters kept as telling lines; 0 leaves a placeholder"
     )
     squeeze_over: int = _knob(1500, "characters; old results below become placeholders, longer ones keep telling lines")
     arguments: Arguments = _knob(
