@@ -122,7 +122,8 @@ def plugs_page() -> str:
     parts.append("\n## Recorded sessions\n")
     parts += [f"- **`{reader.name}`** {reader.about}" for reader in READERS]
     parts += ["\n## Environment\n", f"- **`{data.HOME_VARIABLE}`** folder whose `tools.toml`, `models.toml` and "
-              "`policies/*.toml` come before ours (default: `danshari` in your configuration folder)"]  # fmt: skip
+              "`policies/*.toml` come before ours (default: `danshari` in your configuration folder)",
+              "- **`COLUMNS`** width of tables, in characters"]  # fmt: skip
     return "\n".join(parts) + "\n"
 
 
