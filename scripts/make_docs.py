@@ -172,7 +172,7 @@ def readme() -> str:
         lines.append(f"| `{policy}` | {' | '.join(cells)} | {worst:.2f} | {100 * kept / n:.1f} % of {n} |")
     best = {r["prices"]: r for r in rows if r["group"] == "all" and r["policy"] == "balanced"}
     cells = [f"{best[v]['optimal']:.2f}" for v in (".10", ".05", ".025")]
-    lines.append(f"| cheapest commits that know the future | {' | '.join(cells)} | | |")
+    lines.append(f"| cheapest commits that know the future (proposals of `balanced`) | {' | '.join(cells)} | | |")
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     return re.sub(
         r"(?s)(<!-- results -->\n).*?(<!-- /results -->)", lambda m: m[1] + "\n".join(lines) + "\n" + m[2], text

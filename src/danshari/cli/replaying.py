@@ -51,6 +51,8 @@ def replay_command(
         data.load_policy(name)
     vector = price_vector(prices)
     sessions, skipped = load_sessions(paths)
+    if idle and not any(s.times for s in sessions):
+        skipped.append("--idle changes nothing: these recordings hold no times")
     names = ["off", *(p for p in policies if p != "off")]
     jobs: list[Job] = [(s, name, vector, model, window, idle) for s in sessions for name in names]
     results = each(_work, jobs, "replaying")
