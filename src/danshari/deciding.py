@@ -43,15 +43,17 @@ def _done(track: Track, since: int) -> set[str]:
 
 
 def proposals(facts: Facts, effects: Effects, policy: Policy, *, force: bool) -> list[Proposal]:
-    """Collect what the policy's passes propose; the gentler pass wins where two propose for one item."""
-    found: dict[int, Proposal] = {}
+    """Collect what the policy's passes propose; the gentler pass wins where two propose for one item.
+
+    A proposal that points to a surviving item gives way to the next if that item is about to change too.
+    """
+    found: dict[int, list[Proposal]] = {}
     for name in policy.passes:
         if name in PASSES and (name != "evict" or force):
             for proposal in PASSES[name](facts, effects, policy, force):
                 if not protected(facts.items[proposal.at], policy):
-                    found.setdefault(proposal.at, proposal)
-    needed = {p.needs for p in found.values()}
-    return [p for at, p in found.items() if force or at not in needed or p.needs >= 0]
+                    found.setdefault(proposal.at, []).append(proposal)
+    return [next((p for p in options if p.needs not in found), options[-1]) for options in found.values()]
 
 
 def decide(
@@ -61,11 +63,11 @@ def decide(
     if not why:
         return Decision()
     facts = track.facts
-    if policy.thinking == "keep" and binds(facts, model):
+    if policy.thinking == "keep" and binds(track, model):
         return Decision(notes=["no edit: the policy keeps thinking that is bound to what precedes it"])
     if why == "forced":
         return _forced(track, policy, situation, ledger)
-    if binds(facts, model) and not facts.closed() and policy.thinking != "hint":
+    if binds(track, model) and not facts.closed() and policy.thinking != "hint":
         return Decision(notes=["edits wait for the end of the tool loop: its thinking is bound to what precedes it"])
     chosen = plan(proposals(facts, track.effects, policy, force=False), situation, policy, why)
     decision = Decision(plan=chosen)
@@ -133,9 +135,12 @@ def _write(batch: Iterable[Proposal], track: Track, policy: Policy, decision: De
             decision.refused.append(broken)
 
 
-def binds(facts: Facts, model: Model) -> bool:
-    """Say whether an edit now could break thinking that the provider checks."""
-    return model.binding and any(item.bound for item in facts.items)
+def binds(track: Track, model: Model) -> bool:
+    """Say whether the view holds thinking that the provider ties to what precedes it."""
+    texts, gone = track.effects.texts, track.effects.gone
+    return model.binding and any(
+        i.bound and at not in texts and at not in gone for at, i in enumerate(track.facts.items)
+    )
 
 
 def strip_dead(track: Track, ledger: Sequence[Edit]) -> tuple[list[Edit], bool]:

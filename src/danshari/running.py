@@ -83,6 +83,8 @@ class Run:
         sent_items = self._sent_items(track, sent)
         edits = admitted(track, self._admission(), facts.first_sight if sent is None else sent_items)
         self.commit(edits, batch=False)
+        stripped, _ = self.bind() if edits else ([], [])
+        edits += stripped
         self._join(track, sent_items)
         situation = self._situation(track, sent_items, force=force)
         why = weigh(self.policy, situation, force=force)
@@ -233,7 +235,7 @@ class Run:
     def bind(self) -> tuple[list[Edit], list[str]]:
         """See to thinking whose prefix changed: leave it out, or ask the provider to drop it; give edits and notes."""
         track = self.track
-        if track is None or not binds(track.facts, self.model):
+        if track is None or not binds(track, self.model):
             return [], []
         stripped, stuck = strip_dead(track, self.session.ledger)
         if self.policy.thinking == "hint":

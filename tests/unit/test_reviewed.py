@@ -76,11 +76,17 @@ def test_escapes_are_gone_from_squeezed_output() -> None:
     assert "\x1b" not in shown.messages[-1]["content"]
 
 
-def test_a_survivor_is_not_elided_in_the_batch_that_points_to_it() -> None:
-    reads = [Call(name="Read", arguments={"file_path": "a.py"}, result=LONG * 2 + f"\n{n}") for n in range(2)]
+def test_what_points_to_a_survivor_is_only_said_where_it_survives() -> None:
+    reads = [Call(name="Read", arguments={"file_path": "a.py"}, result=LONG * 2 + f"\n{n}") for n in range(3)]
     short = [Call(name="Read", arguments={"file_path": f"{n}.py"}, result="x") for n in range(8)]
-    result = compact(conversation("openai-chat", "go", [Turn(calls=(c,)) for c in (*reads, *short)]), model="gpt-5")
-    assert [e.by for e in result.edits] == ["superseded"]
+    fresh = compact(conversation("openai-chat", "go", [Turn(calls=(c,)) for c in (*short, *reads)]), model="gpt-5")
+    assert not fresh.edits, "the newest rounds stay"
+    kept = compact(
+        conversation("openai-chat", "go", [Turn(calls=(c,)) for c in (*reads, *short[:1] * 4)]), model="gpt-5"
+    )
+    assert [e.by for e in kept.edits] == ["superseded", "superseded"]
+    gone = compact(conversation("openai-chat", "go", [Turn(calls=(c,)) for c in (*reads, *short)]), model="gpt-5")
+    assert [e.by for e in gone.edits] == ["elide"] * 3
 
 
 def test_marks_stay_within_four() -> None:

@@ -10,6 +10,7 @@ from danshari.core.model import Item, Piece, canonical
 from danshari.formats.anthropic_rules import check_anthropic
 from danshari.formats.base import (
     FILE_TOKENS,
+    GONE,
     IMAGE_TOKENS,
     Changes,
     Format,
@@ -162,9 +163,11 @@ class Anthropic(Format):
     def settle(self, out: list[Any], messages: Sequence[Any]) -> None:
         """Move the cache mark of a message that left to the nearest earlier message that stayed unmarked."""
         for at, message in enumerate(messages):
-            if at >= len(out) or out[at] is not None or (mark := _mark(plain(message))) is None:
+            if out[at] is not GONE or (mark := _mark(plain(message))) is None:
                 continue
-            before = next((n for n in range(at - 1, -1, -1) if out[n] is not None), None)
+            before = next(
+                (n for n in range(at - 1, -1, -1) if out[n] is not GONE and isinstance(plain(out[n]), Mapping)), None
+            )
             if before is not None and _mark(plain(out[before])) is None:
                 out[before] = _marked(plain(out[before]), mark)
 

@@ -43,6 +43,10 @@ class Problem:
         return f"{self.where}: {self.text} ({self.rule})"
 
 
+GONE: Any = object()
+"""Stands in a list being written where a message left as a whole; a caller's own None is something else."""
+
+
 class Patches:
     """A view's changes by message, and the patched copies made of them; grown edit by edit."""
 
@@ -176,14 +180,14 @@ class Format:
             if copy is None or (not patches.same and copy[0] is not messages[at] and copy[0] != messages[at]):
                 copy = copies[at] = (messages[at], self.patch(plain(messages[at]), change))
                 patches.holes = patches.holes or copy[1] is None
-            out[at] = copy[1]
+            out[at] = GONE if copy[1] is None else copy[1]
         if patches.holes:
             self.settle(out, messages)
         self._splice(out, self._extra(shown))
-        return [m for m in out if m is not None] if patches.holes else out
+        return [m for m in out if m is not GONE] if patches.holes else out
 
     def settle(self, out: list[Any], messages: Sequence[Any]) -> None:
-        """See to what messages that left (None in `out`) leave behind; most formats have nothing to do."""
+        """See to what messages that left (`GONE` in `out`) leave behind; most formats have nothing to do."""
 
     def _extra(self, shown: View) -> dict[int, list[tuple[str, Any]]]:
         """Collect what has no message of its own yet: hand-overs and inserted items, by message index."""
@@ -202,7 +206,7 @@ class Format:
                     out[at + 1 : at + 1] = self.build(value)
                     continue
                 before = at - 1
-                while before >= 0 and out[before] is None:
+                while before >= 0 and out[before] is GONE:
                     before -= 1
                 if before >= 0 and self.is_user(out[before]):
                     out[before] = self.append_text(out[before], value)

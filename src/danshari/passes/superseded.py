@@ -16,6 +16,8 @@ def superseded(facts: Facts, effects: Effects, policy: Policy, force: bool) -> I
     """Propose placeholders for items that a surviving later item replaces."""
     recent = facts.recent_from(policy.keep_rounds if not force else min(policy.keep_rounds, 1))
     for at, (by, why) in facts.overtaken.items():
+        while by in facts.overtaken:
+            by = facts.overtaken[by][0]
         item = facts.items[at]
         if len(item.text) <= policy.max_length or item.turn >= recent or not _stands(effects, by):
             continue
