@@ -197,11 +197,6 @@ class View:
                 shown.extend(self.effects.inserts[at].items)
         return tuple(shown)
 
-    def first_change(self) -> int | None:
-        """Give the position of the earliest edited item, or None for an untouched conversation."""
-        starts = [*self.effects.texts, *self.effects.gone, *self.effects.folds, *(i + 1 for i in self.effects.inserts)]
-        return min(starts, default=None)
-
 
 def _handover(item: Item, fold: Fold) -> Item:
     digest = Digest(hashed("text", "user", "", fold.text, ""))

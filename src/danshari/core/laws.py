@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from danshari.core.edits import Drop, Edit, Effects, Fold, Replace
+from danshari.core.edits import Drop, Edit, Fold, Replace
 from danshari.core.facts import Facts
 from danshari.core.model import Item
 from danshari.core.placeholder import is_ours
@@ -83,16 +82,3 @@ def protected(item: Item, policy: Policy) -> bool:
     if item.kind in ("call", "result") and policy.protects(item.name):
         return True
     return any(pin in item.text for pin in policy.pinned)
-
-
-def paired(items: Sequence[Item], effects: Effects) -> list[str]:
-    """List calls and results whose partner left the view while they stayed."""
-    shown: dict[str, set[str]] = {"call": set(), "result": set()}
-    there: dict[str, set[str]] = {"call": set(), "result": set()}
-    for at, item in enumerate(items):
-        if item.kind in shown and item.call:
-            there[item.kind].add(item.call)
-            if effects.shown(at):
-                shown[item.kind].add(item.call)
-    broken = [f"call {c} lost its result" for c in shown["call"] & there["result"] - shown["result"]]
-    return broken + [f"result {c} lost its call" for c in shown["result"] & there["call"] - shown["call"]]

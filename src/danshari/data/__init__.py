@@ -6,7 +6,6 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
-from datetime import date
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
@@ -21,7 +20,6 @@ from danshari.errors import ArgumentError, PolicyError
 
 HOME_VARIABLE = "DANSHARI_HOME"
 """Environment variable naming the folder whose tools.toml, models.toml and policies/*.toml come before ours."""
-_STALE_DAYS = 365
 
 
 def home() -> Path:
@@ -103,14 +101,6 @@ def model(name: str | None) -> Model:
         source=str(row.get("source", "")),
         checked=str(row.get("checked", "")),
     )
-
-
-def stale(row: Model, today: date) -> bool:
-    """Say whether a model's figures were checked more than a year before `today`."""
-    try:
-        return (today - date.fromisoformat(row.checked)).days > _STALE_DAYS
-    except ValueError:
-        return False
 
 
 @cache
