@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from danshari import data
-from danshari.bench.replay import DEFAULT_MODEL
+from danshari.bench.cache import DEFAULT_MODEL
 from danshari.core.facts import Facts
 from danshari.core.tiers import TIERS, tier_of
 from danshari.formats import named

@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 from math import inf
 
 from danshari import data
-from danshari.bench.replay import DEFAULT_MODEL, cuts
+from danshari.bench.cache import DEFAULT_MODEL, cuts
 from danshari.core.edits import Effects
 from danshari.core.facts import Facts
 from danshari.core.policy import Policy

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from danshari import data
-from danshari.bench.replay import VECTORS
+from danshari.bench.cache import VECTORS
 from danshari.core.prices import Prices
 from danshari.errors import ArgumentError, SessionError
 from danshari.sessions import Recorded, read, session_files
@@ -68,7 +68,7 @@ def load_sessions(paths: Sequence[Path]) -> tuple[list[Recorded], list[str]]:
     with progress() as bar:
         for path in bar.track(files, description="reading"):
             try:
-                sessions += [s for s in read(path) if s.messages]
+                sessions += [s.placed(_collection(path, paths)) for s in read(path) if s.messages]
             except SessionError as error:
                 if path in named:
                     raise
@@ -85,6 +85,15 @@ def load_sessions(paths: Sequence[Path]) -> tuple[list[Recorded], list[str]]:
         f"{n} session(s) name the model {name!r}, which has no row: default prices" for name, n in unknown.items()
     ]
     return sessions, skipped
+
+
+def _collection(file: Path, paths: Sequence[Path]) -> str:
+    """Name the folder of recordings a file belongs to: the first one below the path that was given."""
+    for path in paths:
+        if path.is_dir() and file.is_relative_to(path):
+            below = file.relative_to(path).parts
+            return below[0] if len(below) > 1 else path.resolve().name
+    return file.resolve().parent.name
 
 
 def label(session_id: str, width: int = 14) -> str:
@@ -108,7 +117,7 @@ def each(work: Callable[[T], R], jobs: Sequence[T], description: str) -> list[R]
             return results
         with ProcessPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
             results = []
-            for result in pool.map(work, jobs, chunksize=max(1, min(4, len(jobs) // 16))):
+            for result in pool.map(work, jobs, chunksize=1 if len(jobs) < 400 else 4):
                 results.append(result)
                 bar.advance(task)
             return results
@@ -118,6 +127,13 @@ def emit_json(value: Any) -> None:
     """Print JSON and nothing else."""
     json.dump(value, sys.stdout, indent=1, ensure_ascii=False)
     sys.stdout.write("\n")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON to a file, whole or not at all."""
+    beside = path.with_name(path.name + ".part")
+    beside.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    beside.replace(path)
 
 
 def price_vector(text: str | None) -> Prices | None:

@@ -71,7 +71,6 @@ def replay_command(
 
 
 def _as_dict(result: Replayed, base: Replayed) -> dict[str, Any]:
-    support = result.support
     return {
         "session": result.session,
         "policy": result.policy,
@@ -86,9 +85,7 @@ def _as_dict(result: Replayed, base: Replayed) -> dict[str, Any]:
         "milliseconds": result.milliseconds,
         "faults": result.faults,
         "invalid": sum(bool(r.problems) for r in result.rounds),
-        "edit_support": [support.edits_kept, support.edits],
-        "recent_support": [support.hot_kept, support.hot],
-        "old_support": [support.old_kept, support.old],
+        "support": {name: pair for name, pair in sorted(result.tally.items())},
         "by_round": [
             {
                 "round": r.number,
@@ -133,8 +130,8 @@ def _rounds(result: Replayed) -> None:
     out.print(shown)
 
 
-def _share(kept: int, n: int) -> str:
-    return f"{100 * kept / n:.0f}/{n}" if n else "–"
+def _share(pair: list[float] | None) -> str:
+    return f"{100 * pair[0] / pair[1]:.0f}/{pair[1]:.0f}" if pair and pair[1] else "–"
 
 
 def _summary(groups: list[list[Replayed]]) -> None:
@@ -144,7 +141,6 @@ def _summary(groups: list[list[Replayed]]) -> None:
     for group in groups:
         base = group[0]
         for r in group:
-            s = r.support
             cells = [
                 label(r.session),
                 r.policy,
@@ -152,13 +148,13 @@ def _summary(groups: list[list[Replayed]]) -> None:
                 f"{r.prices.dollars(r.cost):.2f}",
                 f"{r.cost / base.cost:.2f}" if base.cost else "–",
                 f"{r.hit_rate:.2f}",
-                _share(s.edits_kept, s.edits),
+                _share(r.tally.get("edits")),
             ]
             if wide:
                 cells += [
                     f"{r.tokens / base.tokens:.2f}" if base.tokens else "–",
                     str(r.rewrites),
-                    _share(s.hot_kept, s.hot),
+                    _share(r.tally.get("hot")),
                     str(sum(bool(x.problems) for x in r.rounds) + len(r.faults)),
                 ]
             shown.add_row(*cells)

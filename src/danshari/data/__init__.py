@@ -30,20 +30,21 @@ def home() -> Path:
     return (Path(base) if base else Path.home() / ".config") / "danshari"
 
 
-def _ours(name: str) -> str:
+def text(name: str) -> str:
+    """Give one of our own tables as it stands in the package."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _table(name: str) -> list[tuple[str, dict[str, Any]]]:
     """Load the user's version of a table, if any, and then ours."""
-    texts = [(f"danshari/data/{name}", _ours(name))]
+    texts = [(f"danshari/data/{name}", text(name))]
     user = home() / name
     if user.is_file():
         texts.insert(0, (str(user), user.read_text(encoding="utf-8")))
     found = []
-    for where, text in texts:
+    for where, written in texts:
         try:
-            found.append((where, tomllib.loads(text)))
+            found.append((where, tomllib.loads(written)))
         except tomllib.TOMLDecodeError as error:
             raise ArgumentError(f"{where} is no valid TOML: {error}") from None
     return found
@@ -108,7 +109,7 @@ def estimator(family: str) -> Estimator:
     """Give the token estimator of a tokenizer family; `literal` is the seed's formula, unknown ones the densest."""
     if family == "literal":
         return LITERAL
-    table = json.loads(_ours("tokens.json"))
+    table = json.loads(text("tokens.json"))
     if table.get("features") != list(FEATURES):
         raise ArgumentError("danshari/data/tokens.json was fitted for other features; run scripts/fit_tokens.py fit")
     rows = table["families"]
@@ -118,7 +119,7 @@ def estimator(family: str) -> Estimator:
 
 def families() -> tuple[str, ...]:
     """List the tokenizer families with fitted coefficients."""
-    return tuple(json.loads(_ours("tokens.json"))["families"])
+    return tuple(json.loads(text("tokens.json"))["families"])
 
 
 def policy_names() -> tuple[str, ...]:
@@ -138,7 +139,7 @@ def policy_text(name: str) -> str:
         return user.read_text(encoding="utf-8")
     if name not in policy_names():
         raise PolicyError(f"unknown policy {name!r}; known: {', '.join(policy_names())}, or a path to a .toml file")
-    return _ours(f"policies/{name}.toml")
+    return text(f"policies/{name}.toml")
 
 
 def load_policy(policy: str | Path | Policy) -> Policy:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+_INSTANCE = re.compile(r"(\w[\w.-]*?__[A-Za-z][\w.-]*?)(?:-\d+|_[0-9a-f]{4,})(?![0-9])")
+"""How SWE-bench and its kin name a task: owner__repository-number, or with a commit."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,7 +34,25 @@ class Recorded:
     """Lines or records that could not be read."""
     compacted: bool = False
     """Whether the agent compacted this context itself at its end."""
+    task: str = ""
+    """What the session worked on; sessions of one task are no independent evidence. Empty: the id's first part."""
+    repository: str = ""
+    """Where it worked; empty: unknown."""
+    outcome: float | None = None
+    """Reward or success as the source labels it, 0 to 1."""
+    collection: str = ""
+    """The folder of recordings it was found in."""
     notes: list[str] = field(default_factory=list)
+
+
+    def placed(self, collection: str) -> Recorded:
+        """Note where the session was found, and fill in task and repository from what is known."""
+        self.collection = collection
+        named = _INSTANCE.match(self.task or self.id)
+        self.task = self.task or (named.group() if named else self.id.split("#", 1)[0])
+        if not self.repository:
+            self.repository = named.group(1) if named else self.cwd.rstrip("/").rsplit("/", 1)[-1] or collection
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

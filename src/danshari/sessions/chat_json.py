@@ -108,9 +108,23 @@ def _recorded(name: str, messages: list[Any], record: Any) -> Recorded:
         model = str(chosen.get("model_name", "")) if isinstance(chosen, dict) else str(chosen or "")
     if format_name == "openai-chat":
         kept = [{k: v for k, v in m.items() if k in _SENT and not (k != "content" and v is None)} for m in kept]
-    return Recorded(
+    made = Recorded(
         id=name, source="messages", format=format_name, messages=kept, model=model, malformed=len(messages) - len(kept)
     )
+    if isinstance(record, dict):
+        _labelled(made, record)
+    return made
+
+
+def _labelled(made: Recorded, record: dict[str, Any]) -> None:
+    """Take task and outcome from the ways benchmarks spell them (tau-bench, mini-swe-agent)."""
+    if "task_id" in record and "reward" in record:
+        made.task = f"{made.id.split('#', 1)[0]}:{record['task_id']}"
+    elif isinstance(record.get("instance_id"), str):
+        made.task = record["instance_id"]
+    for key in ("reward", "resolved", "success", "target"):
+        if isinstance(record.get(key), bool | int | float):
+            made.outcome = float(record[key])
 
 
 READER = Reader(

@@ -1,0 +1,135 @@
+"""Where a reference that the view no longer supports could be had from: a pointer, a blind search, or nowhere.
+
+P: its source call or path is still named and the file was not written since. R: one search with a query built only
+from what the view shows and the action's other words finds it among the first three passages. L: lost. They are never
+added up, and each costs one extra round.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import comb
+
+from danshari.bench.atoms import Atoms
+from danshari.bench.needs import Needs, Reference, Round
+from danshari.bench.sight import Sight
+from danshari.bench.state import History, pointer_lines
+
+PASSAGE = 30
+"""Lines of one passage of the store."""
+TOP = 3
+_WORD = re.compile(r"[A-Za-z_]\w+|\d{3,}|[一-鿿]{2}")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_MOST_WORDS = 60
+
+
+class Store:
+    """Everything a session said so far, in passages under a full-text index (SQLite FTS5, BM25)."""
+
+    def __init__(self, needs: Needs) -> None:
+        self.needs = needs
+        self._base = sqlite3.connect(":memory:")
+        self._base.execute("CREATE VIRTUAL TABLE passages USING fts5(body, tokenize='unicode61 tokenchars ''_''')")
+        self._atoms: list[frozenset[str]] = []
+        self._holding: Counter[str] = Counter()
+        self._at = 0
+
+    def advance(self, until: int) -> None:
+        """Take in the items before position `until`."""
+        lines = self.needs.lines
+        for at in range(self._at, until):
+            numbers = self.needs.item_lines[at]
+            for start in range(0, len(numbers), PASSAGE):
+                passage = numbers[start : start + PASSAGE]
+                body = " ".join(words(" ".join(lines.keys[n] for n in passage)))
+                atoms = frozenset().union(*(lines.atoms[n] for n in passage))
+                self._base.execute("INSERT INTO passages(rowid, body) VALUES (?, ?)", (len(self._atoms), body))
+                self._atoms.append(atoms)
+                self._holding.update(atoms)
+        self._at = max(self._at, until)
+
+    def search(self, query: Sequence[str]) -> list[frozenset[str]]:
+        """Give the atoms of the first three passages for a query of words."""
+        if not query:
+            return []
+        match = " OR ".join(f'"{word}"' for word in query)
+        rows = self._base.execute(
+            "SELECT rowid FROM passages WHERE passages MATCH ? ORDER BY rank LIMIT ?", (match, TOP)
+        ).fetchall()
+        return [self._atoms[row[0]] for row in rows]
+
+    def by_chance(self, atom: str) -> float:
+        """Give the chance that three passages drawn at random hold the atom."""
+        total, holding = len(self._atoms), self._holding[atom]
+        if total <= TOP:
+            return float(holding > 0)
+        return 1 - comb(total - holding, TOP) / comb(total, TOP)
+
+
+def words(text: str) -> list[str]:
+    """Give the words of a text as the index holds them: whole, and the parts of joined names."""
+    found: list[str] = []
+    for word in _WORD.findall(text):
+        found.append(word.lower())
+        parts = [part for piece in word.split("_") for part in _PART.findall(piece)]
+        if len(parts) > 1:
+            found += [part.lower() for part in parts if len(part) > 2]
+    return found
+
+
+class Ladder:
+    """Sorts unsupported references into pointer, retrievable and lost."""
+
+    def __init__(self, needs: Needs, history: History) -> None:
+        self.needs, self.history = needs, history
+        self.store = Store(needs)
+        self._atoms = Atoms()
+        self._pointers: dict[int, tuple[int, ...]] = {}
+
+    def sort(self, r: Round, missing: Sequence[Reference], sight: Sight) -> list[tuple[Reference, str, float]]:
+        """Give each missing reference with its rung (pointer, retrieved, lost) and the chance of finding it blindly."""
+        self.store.advance(r.items)
+        found = self.store.search(self._query(r, missing, sight))
+        sorted_out = []
+        for reference in missing:
+            if self._pointed(reference, r, sight):
+                rung = "pointer"
+            else:
+                rung = "retrieved" if any(reference.atom in atoms for atoms in found) else "lost"
+            sorted_out.append((reference, rung, self.store.by_chance(reference.atom)))
+        return sorted_out
+
+    def _pointed(self, reference: Reference, r: Round, sight: Sight) -> bool:
+        facts = self.needs.facts
+        act = facts.act_at(reference.place)
+        if act is None or act.kind in ("plan", "ask", "agent", "job", "skill"):
+            return False
+        path = facts.place(act) if act.path else ""
+        if facts.items[reference.place].kind == "call" and act.kind not in ("write", "edit"):
+            return False
+        if any(reference.place < change < r.items for change in self.history.changes.get(path, ())):
+            return False
+        lines = self._pointers.get(reference.place)
+        if lines is None:
+            lines = self._pointers[reference.place] = pointer_lines(self.needs, reference.place)
+        if lines and all(sight.shows(line) for line in lines):
+            return True
+        name = path.rsplit("/", 1)[-1]
+        return bool(name) and sight.visible(name)
+
+    def _query(self, r: Round, missing: Iterable[Reference], sight: Sight) -> list[str]:
+        """Build the blind query: the action's words without anything the view lacks."""
+        hidden = {reference.atom for reference in missing}
+        kept: dict[str, None] = {}
+        for word in sorted(r.words):
+            atoms = self._atoms(word)
+            if any(atom in word for atom in hidden):
+                continue
+            held, head = self.needs.held, self.needs.head
+            if any(atom in held and atom not in head and not sight.visible(atom) for atom in atoms):
+                continue
+            kept.update(dict.fromkeys(words(word)))
+        return [word for word in kept if len(word) > 2][:_MOST_WORDS]

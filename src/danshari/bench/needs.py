@@ -1,0 +1,253 @@
+"""What each action of a recorded session needed, worked out once and shared by every contender.
+
+A reference is an atom of an action's arguments that is not in the pinned head (system, first user request) and was
+seen earlier outside it; its age counts rounds since it was last seen in the full context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from danshari import data
+from danshari.bench.atoms import Atoms
+from danshari.bench.lines import Lines, leaves
+from danshari.bench.cache import DEFAULT_MODEL, cuts
+from danshari.core.facts import Facts
+from danshari.core.text import parse_arguments
+from danshari.core.tools import ToolRow
+from danshari.formats import Format, named
+from danshari.sessions import Recorded
+
+HOT, WARM = 3, 10
+"""Rounds: references up to HOT are hot, up to WARM warm, older ones cold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One atom an action used: rounds since it was last seen, and where."""
+
+    atom: str
+    age: int
+    content: bool
+    """Whether it stands in new text written (else in a locator: path, pattern, query, command, old text)."""
+    held: int
+    """How many of the atom's lines had been seen by then."""
+    place: int
+    """Position of the newest item that held it."""
+
+    @property
+    def band(self) -> str:
+        """Name the age band: hot, warm or cold."""
+        return "hot" if self.age <= HOT else "warm" if self.age <= WARM else "cold"
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """One text an edit quotes: for each of its lines, the seen lines that hold it."""
+
+    lines: tuple[tuple[int, ...], ...]
+
+    @property
+    def unseen(self) -> bool:
+        """Say whether some line stood nowhere in the full context either."""
+        return not all(self.lines)
+
+
+@dataclass(slots=True)
+class Round:
+    """One request and the action that followed it."""
+
+    number: int
+    cut: int
+    """Messages the request could carry."""
+    items: int
+    """Items in those messages."""
+    references: tuple[Reference, ...] = ()
+    quotes: tuple[Quote, ...] = ()
+    words: frozenset[str] = frozenset()
+    """Words of the action and its thought, for the blind query."""
+    acts: bool = False
+    """Whether the round made a call at all."""
+
+
+@dataclass(slots=True)
+class Needs:
+    """A session taken apart: its lines, what every round needed, and where each atom stood."""
+
+    session: Recorded
+    format: Format
+    facts: Facts
+    lines: Lines
+    rounds: list[Round] = field(default_factory=list)
+    item_lines: list[tuple[int, ...]] = field(default_factory=list)
+    held: dict[str, list[int]] = field(default_factory=dict)
+    """Atom → its lines in order of first sight."""
+    head: frozenset[str] = frozenset()
+    source: set[int] = field(default_factory=set)
+    """Lines that stand in the session itself; views may hold others."""
+    head_lines: set[int] = field(default_factory=set)
+
+    @property
+    def wanted(self) -> set[str]:
+        """Give every atom that some action refers to."""
+        return {reference.atom for r in self.rounds for reference in r.references}
+
+
+def needs_of(session: Recorded, *, common: frozenset[str] = frozenset(), atoms: Atoms | None = None) -> Needs:
+    """Work out a session's needs; atoms in `common` (those most tasks share) do not count."""
+    wire = named(session.format)
+    facts = Facts(data.tools(), data.estimator(data.model(session.model or DEFAULT_MODEL).family))
+    facts.extend(wire.read(session.messages))
+    found = Needs(session=session, format=wire, facts=facts, lines=Lines(atoms or Atoms()))
+    worker = _Worker(found, common)
+    for number, cut in enumerate(cuts(session, wire), 1):
+        worker.advance(cut)
+        found.rounds.append(worker.round(number, cut))
+    worker.advance(len(session.messages))
+    return found
+
+
+class _Worker:
+    def __init__(self, found: Needs, common: frozenset[str]) -> None:
+        self.found, self.common = found, common
+        self.last: dict[str, tuple[int, int]] = {}
+        """Atom → (turn last seen, item that held it)."""
+        users = found.facts.users
+        self._pinned = users[0] if users else -1
+        self._head: set[str] = set()
+        self._at = 0
+        self._seen: dict[str, set[int]] = {}
+
+    def advance(self, cut: int) -> None:
+        """Take in the items of all messages before `cut`."""
+        items, found = self.found.facts.items, self.found
+        while self._at < len(items) and items[self._at].at[0] < cut:
+            at, item = self._at, items[self._at]
+            self._at += 1
+            numbers = _item_lines(found.lines, item.kind, item.text)
+            found.item_lines.append(numbers)
+            found.source.update(numbers)
+            if item.role == "system" or at == self._pinned:
+                found.head_lines.update(numbers)
+                for number in numbers:
+                    self._head |= found.lines.atoms[number]
+                found.head = frozenset(self._head)
+                continue
+            for number in numbers:
+                for atom in found.lines.atoms[number]:
+                    self.last[atom] = (item.turn, at)
+                    seen = self._seen.setdefault(atom, set())
+                    if number not in seen:
+                        seen.add(number)
+                        found.held.setdefault(atom, []).append(number)
+
+    def round(self, number: int, cut: int) -> Round:
+        """Count what the action after `cut` refers to."""
+        found = self.found
+        items, made = found.facts.items, Round(number=number, cut=cut, items=self._at)
+        if self._at >= len(items):
+            return made
+        turn = items[self._at].turn
+        references: dict[tuple[str, bool], Reference] = {}
+        quotes: list[Quote] = []
+        words: set[str] = set()
+        for at in range(self._at, len(items)):
+            item = items[at]
+            if item.turn != turn or item.role != "assistant":
+                break
+            words.update(item.text.split() if item.kind in ("text", "reasoning") else ())
+            if item.kind != "call":
+                continue
+            made.acts = True
+            row = found.facts.tools.row(item.name)
+            for text, content in parts(row, item.text):
+                words.update(text.split())
+                for line in found.lines.of(text):
+                    for atom in found.lines.atoms[line]:
+                        self._refer(atom, content, turn, references)
+            quotes += self._quotes(row, item.text)
+        made.references = tuple(sorted(references.values(), key=lambda r: (r.atom, r.content)))
+        made.quotes, made.words = tuple(quotes), frozenset(words)
+        return made
+
+    def _refer(self, atom: str, content: bool, turn: int, into: dict[tuple[str, bool], Reference]) -> None:
+        last = self.last.get(atom)
+        if last is None or atom in self._head or atom in self.common:
+            return
+        if content and (atom, False) in into:
+            return  # one need, one count: a locator is the stronger claim
+        into.pop((atom, True), None)
+        age = turn - last[0]
+        into[atom, content] = Reference(atom, age, content, len(self.found.held[atom]), last[1])
+
+    def _quotes(self, row: ToolRow, arguments: str) -> Iterator[Quote]:
+        lines = self.found.lines
+        for text in quoted(row, parse_arguments(arguments)):
+            wanted: list[tuple[int, ...]] = []
+            for raw in text.split("\n"):
+                if not (line := raw.strip()):
+                    continue
+                number = lines.find(line)
+                if number is not None and number in self.found.source:
+                    wanted.append((number,))
+                else:
+                    wanted.append(tuple(n for n in lines.containing(line) if n in self.found.source))
+            if wanted:
+                yield Quote(tuple(wanted))
+
+
+def _item_lines(lines: Lines, kind: str, text: str) -> tuple[int, ...]:
+    if kind != "call":
+        return lines.of(text)
+    return tuple(dict.fromkeys(n for leaf in leaves(text) for n in lines.of(leaf)))
+
+
+def parts(row: ToolRow, arguments: str) -> Iterator[tuple[str, bool]]:
+    """Give the texts of call arguments, each with whether it is new text written (content) or a locator."""
+    given = parse_arguments(arguments)
+    if not given:
+        yield arguments, False
+        return
+    for key, value in given.items():
+        if key == "edits" and isinstance(value, list):
+            for edit in value:
+                if isinstance(edit, dict):
+                    yield from ((text, k not in row.old) for k, v in edit.items() for text in leaves_of(v))
+            continue
+        for text in leaves_of(value):
+            if key in row.command and "<<" in text and "\n" in text:
+                first, rest = text.split("\n", 1)
+                yield first, False
+                yield rest, True
+            else:
+                yield text, _is_content(row, key, text)
+
+
+def _is_content(row: ToolRow, key: str, text: str) -> bool:
+    """Say whether an argument is new text; plans and briefs are, and anything long that is no command or quote."""
+    if key in row.body or row.kind in ("plan", "agent", "ask"):
+        return True
+    return len(text) > 200 and key not in (*row.path, *row.old, *row.command)
+
+
+def leaves_of(value: Any) -> list[str]:
+    """Give the texts inside an argument's value."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [text for inner in value.values() for text in leaves_of(inner)]
+    if isinstance(value, list):
+        return [text for inner in value for text in leaves_of(inner)]
+    return [str(value)] if isinstance(value, int) and not isinstance(value, bool) else []
+
+
+def quoted(row: ToolRow, given: dict[str, Any]) -> list[str]:
+    """Give the texts that an edit call says it replaces."""
+    if not row.old:
+        return []
+    edits: Sequence[Any] = given.get("edits") if isinstance(given.get("edits"), list) else ()
+    found = [given[k] for k in row.old if isinstance(given.get(k), str)]
+    found += [e[k] for e in edits if isinstance(e, dict) for k in row.old if isinstance(e.get(k), str)]
+    return [text for text in found if text.strip()]

@@ -1,0 +1,81 @@
+"""llmslim: the proxy's first-sight policy, and compress_chat_messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from llmslim import compress_chat_messages
+from llmslim.proxy.rewrite import COMPRESSIBLE_TOOLS, Policy, rewrite_request
+
+TOOLS = ("bash", "shell", "grep", "glob", "webfetch", "websearch", "exec_command")
+"""Names the recordings use for what its own list means (Bash, Grep, Glob, WebFetch, WebSearch)."""
+
+
+class Blocks(dict[str, tuple[Any, int, int]]):
+    """The proxy's block cache, in memory."""
+
+    def put(self, key: str, *, tool: str, original: str, compressed: Any, before: int, after: int) -> None:  # noqa: ARG002
+        """Remember a compressed block."""
+        self.setdefault(key, (compressed, before, after))
+
+
+def blocks_of(messages: list[Any]) -> list[Any]:
+    """Spell chat messages the way its proxy sees them."""
+    made: list[Any] = []
+    for m in messages:
+        if m["role"] == "tool":
+            block = {"type": "tool_result", "tool_use_id": m["tool_call_id"], "content": m.get("content") or ""}
+            made.append({"role": "user", "content": [block]})
+        elif m["role"] == "assistant":
+            uses = [
+                {"type": "tool_use", "id": c["id"], "name": c["function"]["name"], "input": parsed(c)}
+                for c in m.get("tool_calls") or ()
+            ]
+            text = [{"type": "text", "text": m["content"]}] if m.get("content") else []
+            made.append({"role": "assistant", "content": text + uses})
+        else:
+            made.append({"role": "user", "content": m.get("content") or ""})
+    return made
+
+
+def parsed(call: Any) -> Any:
+    """Parse arguments; what is no JSON is handed on in an object."""
+    try:
+        return json.loads(call["function"]["arguments"] or "{}")
+    except ValueError:
+        return {"input": call["function"]["arguments"]}
+
+
+def proxy(_: int | None, __: Any) -> Callable[[list[Any]], list[Any]]:
+    """Compress each result once, when it is first seen."""
+    policy = Policy(tools=COMPRESSIBLE_TOOLS | frozenset(TOOLS))
+    blocks = Blocks()
+
+    def compact(messages: list[Any]) -> list[Any]:
+        body, _ = rewrite_request({"messages": blocks_of(messages)}, blocks, policy)
+        shown = []
+        for m, new in zip(messages, body["messages"], strict=True):
+            text = new["content"][0]["content"] if m["role"] == "tool" else None
+            shown.append({**m, "content": text} if isinstance(text, str) and text != m.get("content") else m)
+        return shown
+
+    return compact
+
+
+def chat(budget: int | None, _: Any) -> Callable[[list[Any]], list[Any]]:
+    """Compress the whole list to half, or towards the budget."""
+
+    def compact(messages: list[Any]) -> list[Any]:
+        ratio = 0.5
+        if budget:
+            size = sum(len(m.get("content") or "") for m in messages) / 4
+            if size <= budget:
+                return messages
+            ratio = min(0.95, max(0.05, budget / size))
+        return list(
+            compress_chat_messages(messages, target_ratio=ratio, compressible_roles=("user", "assistant", "tool"))
+        )
+
+    return compact

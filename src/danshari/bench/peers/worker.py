@@ -1,0 +1,108 @@
+"""Runs inside a peer's environment: one JSON job a line in, one JSON answer a line out, no network.
+
+A job names the adapter file, the function that starts the peer, the chat messages and the places where requests went
+out. The answer holds each view as numbers into a pool: the session's own messages first, then whatever is new.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+_SUMMARY = 6_000
+"""Characters of a scripted summary."""
+_HEAD = 600
+_WORD = re.compile(r"[A-Za-z]\w*(?:[._]\w+)+|[a-z]+[A-Z]\w+|\d{4,}")
+
+
+def summarize(text: str) -> str:
+    """Stand in for a model, the same for every peer: the beginning, then the newest distinct lines that add a name."""
+    kept: list[str] = []
+    left, seen = _SUMMARY - _HEAD, set()
+    for line in reversed(text[_HEAD:].split("\n")):
+        line = line.strip()[:300]
+        fresh = set(_WORD.findall(line)) - seen
+        if fresh and len(line) < left:
+            seen |= fresh
+            kept.append(line)
+            left -= len(line) + 1
+    return "\n".join([text[:_HEAD].strip(), *reversed(kept)])
+
+
+def no_network() -> None:
+    """Make every connection fail, so that a peer that wants one says so."""
+
+    def refuse(*_: Any) -> NoReturn:
+        raise OSError("benchmarks run without a network")
+
+    for name in ("connect", "connect_ex", "sendto"):
+        setattr(socket.socket, name, refuse)
+    socket.getaddrinfo = refuse
+
+
+def answer(job: dict[str, Any]) -> dict[str, Any]:
+    """Run one session."""
+    calls: list[tuple[int, int]] = []
+
+    def scripted(text: str) -> str:
+        summary = summarize(text)
+        calls.append((len(text), len(summary)))
+        return summary
+
+    module = importlib.import_module(job["module"])
+    compact: Callable[[list[Any]], Sequence[Any]] = getattr(module, job["start"])(job["budget"], scripted)
+    messages = job["messages"]
+    pool = {_key(m): n for n, m in reversed(list(enumerate(messages)))}
+    new: list[Any] = []
+    views, faults, spent = [], [], []
+    for number, cut in enumerate(job["cuts"], 1):
+        started = time.perf_counter()
+        try:
+            view = list(compact([_copy(m) for m in messages[:cut]]))
+        except Exception as fault:  # noqa: BLE001  (a peer's fault is a result)
+            faults.append([number, f"{type(fault).__name__}: {fault}"[:300]])
+            view = messages[:cut]
+        spent.append(round(1000 * (time.perf_counter() - started), 2))
+        shown = []
+        for message in view:
+            key = _key(message)
+            if key not in pool:
+                pool[key] = len(messages) + len(new)
+                new.append(message)
+            shown.append(pool[key])
+        views.append(shown)
+    return {"views": views, "new": new, "faults": faults, "calls": calls, "milliseconds": spent}
+
+
+def _copy(message: Any) -> Any:
+    return json.loads(json.dumps(message))
+
+
+def _key(message: Any) -> str:
+    return json.dumps(message, sort_keys=True)
+
+
+def main() -> None:
+    """Answer jobs until the input ends; whatever the peer prints goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    no_network()
+    for line in sys.stdin:
+        try:
+            said = answer(json.loads(line))
+        except Exception as fault:  # noqa: BLE001
+            said = {"broken": f"{type(fault).__name__}: {fault}"[:500]}
+        answers.write(json.dumps(said) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""What a view shows: its lines, kept up to date from one request to the next by the messages that came and went.
+
+An atom is *supported* if it stands in the view on a line of the source, or on another line together with an atom
+that a source line held beside it (or alone, where the source line held it alone). A line that is little but atoms and
+is no source line is soup and supports nothing; an atom that is only so visible counts as *bare*.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Any, Literal
+
+from danshari.bench.needs import Needs, Quote
+from danshari.core.model import Piece
+
+Sighting = Literal["supported", "bare", "absent"]
+_SOUP_ATOMS = 3
+"""A line of fewer atoms is no soup, however dense."""
+_SOUP_SHARE = 0.7
+"""Share of a soup line's letters and digits that belong to atoms."""
+
+
+class Sight:
+    """The lines of the current view of one session."""
+
+    def __init__(self, needs: Needs, *, wanted: Collection[str] | None = None) -> None:
+        self.needs = needs
+        self._wanted = needs.wanted if wanted is None else set(wanted)
+        self._count: Counter[int] = Counter()
+        self._by_atom: dict[str, set[int]] = {}
+        self._held: dict[int, Any] = {}
+        """Id of a message object in the view → the object, so that ids stay true."""
+        self._read: dict[int, tuple[Any, tuple[Piece, ...], tuple[int, ...]]] = {}
+        self._soup: dict[int, bool] = {}
+        self.came: list[tuple[Any, tuple[Piece, ...]]] = []
+        """Messages that this view shows and the one before did not."""
+        self.touched: set[str] = set()
+        """Wanted atoms on lines that came or went with this view."""
+
+    def update(self, messages: Sequence[Any]) -> None:
+        """Take the next view; messages that are the same objects as before cost nothing."""
+        now: dict[int, Any] = {id(m): m for m in messages}
+        before = self._held
+        self.came, self.touched = [], set()
+        gone = [key for key in before if key not in now]
+        for key, message in now.items():
+            if key not in before:
+                pieces, lines = self._taken(message)
+                self.came.append((message, pieces))
+                self._add(lines)
+        for key in gone:
+            self._remove(self._read[key][2])
+        self._held = now
+
+    def _taken(self, message: Any) -> tuple[tuple[Piece, ...], tuple[int, ...]]:
+        known = self._read.get(id(message))
+        if known is None:
+            pieces = tuple(self.needs.format.split(message))
+            lines = tuple(n for piece in pieces for n in self.needs.lines.of_piece(piece))
+            known = self._read[id(message)] = (message, pieces, lines)
+        return known[1], known[2]
+
+    def _add(self, lines: Sequence[int]) -> None:
+        for line in lines:
+            self._count[line] += 1
+            if self._count[line] == 1:
+                for atom in self.needs.lines.atoms[line] & self._wanted:
+                    self._by_atom.setdefault(atom, set()).add(line)
+                    self.touched.add(atom)
+
+    def _remove(self, lines: Sequence[int]) -> None:
+        for line in lines:
+            self._count[line] -= 1
+            if not self._count[line]:
+                for atom in self.needs.lines.atoms[line] & self._wanted:
+                    self._by_atom[atom].discard(line)
+                    self.touched.add(atom)
+
+    def pieces(self, message: Any) -> tuple[Piece, ...]:
+        """Give the pieces of a message of the view."""
+        return self._taken(message)[0]
+
+    def shows(self, line: int) -> bool:
+        """Say whether a line stands in the view."""
+        return self._count[line] > 0
+
+    def any_of(self, lines: Collection[int]) -> bool:
+        """Say whether one of the lines stands in the view."""
+        return any(self._count[line] for line in lines)
+
+    def visible(self, atom: str) -> bool:
+        """Say whether an atom stands in the view at all; only wanted atoms are known."""
+        return bool(self._by_atom.get(atom))
+
+    def shown(self) -> list[int]:
+        """Give every line of the view."""
+        return [line for line, n in self._count.items() if n]
+
+    def sighting(self, atom: str, held: int) -> Sighting:
+        """Say how an atom stands in the view; `held` is how many of its source lines had been seen."""
+        lines = self._by_atom.get(atom)
+        if not lines:
+            return "absent"
+        if any(line in self.needs.source for line in lines):
+            return "supported"
+        return "supported" if any(self._borne(atom, line, held) for line in lines) else "bare"
+
+    def _borne(self, atom: str, line: int, held: int) -> bool:
+        """Say whether a line that is not of the source carries the atom with a neighbour."""
+        if self.is_soup(line):
+            return False
+        atoms = self.needs.lines.atoms
+        beside = atoms[line] - {atom}
+        for source in self.needs.held[atom][:held]:
+            near = atoms[source]
+            if beside & near if len(near) > 1 else not beside:
+                return True
+        return False
+
+    def is_soup(self, line: int) -> bool:
+        """Say whether a line is little but atoms."""
+        known = self._soup.get(line)
+        if known is None:
+            text, atoms = self.needs.lines.keys[line], self.needs.lines.atoms[line]
+            letters = sum(c.isalnum() for c in text)
+            inside = sum(sum(c.isalnum() for c in atom) * text.count(atom) for atom in _outer(atoms))
+            known = self._soup[line] = len(atoms) >= _SOUP_ATOMS and inside > _SOUP_SHARE * letters
+        return known
+
+    def quotes(self, quote: Quote) -> bool:
+        """Say whether every line of a quoted text stands in the view."""
+        return all(self.any_of(lines) for lines in quote.lines)
+
+
+def _outer(atoms: Collection[str]) -> list[str]:
+    """Leave out atoms that stand inside another."""
+    return [a for a in atoms if not any(a != b and a in b for b in atoms)]

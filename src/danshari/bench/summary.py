@@ -1,0 +1,254 @@
+"""From cells to rows: pooled shares with intervals, chance-corrected, beside doing nothing in the same wire format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from danshari.bench.bounds import BUDGETS, Bounds
+from danshari.bench.cache import VECTORS
+from danshari.bench.contenders import named
+from danshari.bench.needs import HOT
+from danshari.bench.stats import Bootstrap, Estimate, holm, rounded
+from danshari.bench.study import ALL, Cell, Found, Study, matched_round
+
+LONG = 20
+"""Rounds of a session that counts for the headline; all are in the tables."""
+SHARES = (
+    "hot", "warm", "cold", "old_locators", "old_content", "bare", "sar_snapshot", "sar_after_commit", "pointer",
+    "retrieved", "lost", "search", "search_by_chance", "rules", "rule_views", "attempts", "failing_test", "test_status",
+    "todo", "invented", "stale", "edits_unseen",
+)  # fmt: skip
+"""Measures that need no interval."""
+REFERENCE = "balanced"
+
+
+@dataclass(slots=True)
+class Results:
+    """A finished study: session → cell → what was found."""
+
+    study: Study
+    found: list[dict[Cell, Found]]
+    offs: list[dict[str, Found]] = field(default_factory=list)
+    """Session → wire format → doing nothing."""
+
+
+def groups_of(study: Study) -> dict[str, list[int]]:
+    """Give the groups of the tables: long sessions (the headline), all, and each collection's long ones."""
+    long = [n for n, s in enumerate(study.surveys) if s.rounds >= LONG]
+    groups = {f"{LONG} rounds and more": long or list(range(len(study.sessions))), "all": list(range(len(study.sessions)))}
+    for n in long:
+        groups.setdefault(study.sessions[n].collection, []).append(n)
+    short = [n for n, s in enumerate(study.surveys) if s.rounds < LONG]
+    for collection in sorted({study.sessions[n].collection for n in short} - set(groups)):
+        groups[collection] = [n for n in short if study.sessions[n].collection == collection]
+    return groups
+
+
+def rows_of(results: Results) -> list[dict[str, Any]]:
+    """Build every row of every group."""
+    rows = []
+    for group, numbers in groups_of(results.study).items():
+        if numbers:
+            rows += _Group(results, group, numbers).rows()
+    return rows
+
+
+class _Group:
+    def __init__(self, results: Results, name: str, numbers: Sequence[int]) -> None:
+        self.results, self.name, self.numbers = results, name, numbers
+        study = results.study
+        self.tasks = [study.sessions[n].task for n in numbers]
+        self.draws = Bootstrap(self.tasks)
+        self.headline = name.startswith(f"{LONG} rounds")
+
+    def rows(self) -> list[dict[str, Any]]:
+        cells = [c for c in self.results.study.cells if not c.idle]
+        rows = []
+        for cell in cells:
+            vectors = list(VECTORS) if cell.vector == ALL else [cell.vector]
+            if cell.budget is not None:
+                vectors = vectors[:1] if cell.vector != ALL else list(VECTORS)[:1]
+            for vector in vectors:
+                rows.append(self._row(cell, vector))
+        if self.headline:
+            self._compare(rows)
+        return rows
+
+    def _of(self, cell: Cell) -> list[Found]:
+        return [self.results.found[n][cell] for n in self.numbers]
+
+    def _base(self, cell: Cell) -> list[Found]:
+        wire = named(cell.contender).format
+        return [self.results.offs[n][wire or self.results.study.sessions[n].format] for n in self.numbers]
+
+    def pairs(self, values: Iterable[tuple[float, float]]) -> dict[str, tuple[float, float]]:
+        """Sum pairs by task."""
+        sums: dict[str, tuple[float, float]] = {}
+        for task, (a, b) in zip(self.tasks, values, strict=True):
+            before = sums.get(task, (0.0, 0.0))
+            sums[task] = (before[0] + a, before[1] + b)
+        return sums
+
+    def tallied(self, cell: Cell, name: str) -> dict[str, tuple[float, float]]:
+        """Sum one measure by task."""
+        return self.pairs((f["tally"].get(name, (0.0, 0.0))[0], f["tally"].get(name, (0.0, 0.0))[1]) for f in self._of(cell))
+
+    def money(self, cell: Cell, vector: str, kind: str = "plain") -> list[tuple[float, float]]:
+        """Give (cost, cost of doing nothing) by session."""
+        idle = Cell(contender=cell.contender, vector=cell.vector, idle=True)
+        made = []
+        for n, mine, base in zip(self.numbers, self._of(cell), self._base(cell), strict=True):
+            own = self.results.found[n].get(idle) if kind == "idle" and cell.vector != ALL else None
+            cost = (own or mine)["costs"][vector]["plain" if kind == "faulty" else kind]
+            if kind == "faulty":
+                cost += mine["costs"][vector]["faults"]
+            made.append((cost, base["costs"][vector]["plain" if kind == "faulty" else kind]))
+        return made
+
+    def _row(self, cell: Cell, vector: str) -> dict[str, Any]:
+        found, base = self._of(cell), self._base(cell)
+        money = self.money(cell, vector)
+        ratios = sorted((a / b, n) for (a, b), n in zip(money, self.numbers, strict=True) if b)
+        worst = ratios[-1] if ratios else (1.0, self.numbers[0])
+        row: dict[str, Any] = {
+            "group": self.name,
+            "contender": cell.contender,
+            "vector": vector,
+            "budget": cell.budget,
+            "sessions": len(found),
+            "requests": sum(f["requests"] for f in found),
+            "dollars": self.draws.ratio(self.pairs(money)).to_dict(),
+            "dollars_median": rounded(ratios[len(ratios) // 2][0]) if ratios else 1.0,
+            "dollars_p95": rounded(ratios[round(0.95 * (len(ratios) - 1))][0]) if ratios else 1.0,
+            "dollars_worst": rounded(worst[0]),
+            "worst_session": self.results.study.sessions[worst[1]].id,
+            "tokens": rounded(_share((f["tokens"], b["tokens"]) for f, b in zip(found, base, strict=True))),
+            "peak": rounded(_share((f["peak"], b["peak"]) for f, b in zip(found, base, strict=True))),
+            "hit_rate": rounded(_share((f["cached"], f["tokens"]) for f in found)),
+            "rewrites": rounded(sum(f["rewrites"] for f in found) / len(found), 2),
+            "invalid_requests": sum(f["invalid"] for f in found),
+            "invalid_sessions": sum(bool(f["invalid"]) for f in found),
+            "problem": next((f["problem"] for f in found if f["problem"]), ""),
+            "faulty_sessions": sum(bool(f["faults"]) for f in found),
+            "fault": next((f["fault"] for f in found if f["fault"]), ""),
+            "model_calls": sum(f["model_calls"] for f in found),
+            "sar": self.draws.ratio(self.tallied(cell, "sar")).to_dict(),
+            "edits": self.draws.ratio(self.tallied(cell, "edits")).to_dict(),
+            "old": self.draws.ratio(self.tallied(cell, "old")).to_dict(),
+        }
+        for name in SHARES:
+            row[name] = _counted(self.tallied(cell, name))
+        row["files_f1"] = _f1(self.tallied(cell, "files_named"), self.tallied(cell, "files_right"))
+        if cell.budget is None:
+            for kind in ("idle", "floor", "faulty"):
+                row[f"dollars_{kind}"] = rounded(_share(self.money(cell, vector, kind)))
+            chance = self._chance(cell)
+            row["chance"] = rounded(chance)
+            value = row["old"]["value"]
+            row["old_corrected"] = rounded((value - chance) / (1 - chance)) if value is not None and chance < 1 else None
+        return row
+
+    def _chance(self, cell: Cell) -> float:
+        """Give how often the same atoms stand in this contender's views of sessions from other repositories."""
+        study, hits, tries = self.results.study, 0.0, 0
+        for n in self.numbers:
+            survey = study.surveys[n]
+            old = [(r, atom) for r, atom, age in survey.events if age > HOT]
+            for other in study.decoys[n]:
+                flips = self.results.found[other][cell]["flips"]
+                for r, atom in old:
+                    marks = flips.get(atom)
+                    tries += 1
+                    if marks:
+                        at = matched_round(study.surveys[other], survey.tokens[r - 1])
+                        hits += sum(mark <= at for mark in marks) % 2
+        return hits / tries if tries else 0.0
+
+    def _compare(self, rows: list[dict[str, Any]]) -> None:
+        """Add paired differences to the reference policy, corrected for their number."""
+        cells = [c for c in self.results.study.cells if not c.idle and c.budget is None]
+        reference = {c.vector: c for c in cells if c.contender == REFERENCE}
+        for vector, against in reference.items():
+            mine = [c for c in cells if c.contender != REFERENCE and c.vector in (vector, ALL) and c.contender != "off"]
+            for measure in ("sar", "dollars"):
+                differences: dict[str, tuple[Estimate, float]] = {}
+                for cell in mine:
+                    left, right = (self._pairs_of(c, measure, vector) for c in (cell, against))
+                    differences[cell.contender] = self.draws.difference(left, right)
+                corrected = holm({name: p for name, (_, p) in differences.items()})
+                for row in rows:
+                    if row["vector"] == vector and row["budget"] is None and row["contender"] in differences:
+                        made = differences[row["contender"]][0].to_dict()
+                        row[f"{measure}_against_{REFERENCE}"] = {**made, "p_holm": rounded(corrected[row["contender"]])}
+
+    def _pairs_of(self, cell: Cell, measure: str, vector: str) -> Mapping[str, tuple[float, float]]:
+        return self.pairs(self.money(cell, vector)) if measure == "dollars" else self.tallied(cell, measure)
+
+
+def _share(values: Iterable[tuple[float, float]]) -> float:
+    above = below = 0.0
+    for a, b in values:
+        above += a
+        below += b
+    return above / below if below else 1.0
+
+
+def _counted(pairs: Mapping[str, tuple[float, float]]) -> list[float] | None:
+    """Give [share, counted]; None where there was nothing to count."""
+    n = sum(b for _, b in pairs.values())
+    return [round(sum(a for a, _ in pairs.values()) / n, 5), round(n, 1)] if n else None
+
+
+def _f1(named_: Mapping[str, tuple[float, float]], right: Mapping[str, tuple[float, float]]) -> float | None:
+    recall, precision = _counted(named_), _counted(right)
+    if recall is None:
+        return None
+    if precision is None or not precision[0] + recall[0]:
+        return 0.0
+    return round(2 * recall[0] * precision[0] / (recall[0] + precision[0]), 5)
+
+
+def bounds_rows(study: Study) -> list[dict[str, Any]]:
+    """Pool the bounds of every group."""
+    rows = []
+    for group, numbers in groups_of(study).items():
+        mine = [b for n in numbers if (b := study.surveys[n].bounds) is not None]
+        full = sum(b.full for b in mine)
+        if not full:
+            continue
+        row: dict[str, Any] = {"group": group, "clairvoyant_tokens": round(sum(b.residency for b in mine) / full, 5)}
+        for name in ("oracle", "chance", "recency"):
+            row[name] = {str(budget): _pooled(mine, name, budget) for budget in BUDGETS}
+        rows.append(row)
+    return rows
+
+
+def _pooled(mine: Sequence[Bounds], name: str, budget: float) -> dict[str, float | None]:
+    sums = [sum(values) for values in zip(*(getattr(b, name)[budget] for b in mine), strict=True)]
+    return {
+        "old": rounded(sums[0] / sums[1]) if sums[1] else None,
+        "sar": rounded(sums[2] / sums[3]) if sums[3] else None,
+    }
+
+
+def add_regret(rows: list[dict[str, Any]], bounds: Sequence[Mapping[str, Any]]) -> None:
+    """Add regret = (oracle − contender) / (oracle − random), both bounds taken at the contender's own token share."""
+    by_group = {b["group"]: b for b in bounds}
+    for row in rows:
+        bound, value = by_group.get(row["group"]), row["sar"]["value"]
+        if bound is None or value is None:
+            continue
+        oracle, chance = (_at(bound[name], row["tokens"]) for name in ("oracle", "chance"))
+        if oracle is not None and chance is not None:
+            row["regret"] = rounded((oracle - value) / (oracle - chance)) if oracle - chance > 0.02 else None
+
+
+def _at(curve: Mapping[str, Mapping[str, float | None]], tokens: float) -> float | None:
+    """Read a bound between its budgets, linearly; everything is kept at 1."""
+    points = [(0.0, 0.0), *((float(b), v["sar"]) for b, v in curve.items() if v["sar"] is not None), (1.0, 1.0)]
+    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+        if x0 <= tokens <= x1:
+            return y0 + (y1 - y0) * (tokens - x0) / (x1 - x0) if y0 is not None and y1 is not None else None
+    return 1.0

@@ -1,0 +1,19 @@
+"""`danshari bench`: one file a family of measurements."""
+
+from __future__ import annotations
+
+import click
+
+from danshari.cli.bench.peers import peers_group
+from danshari.cli.bench.sessions import sessions_command
+from danshari.cli.bench.speed import speed_command
+from danshari.cli.bench.valid import valid_command
+
+
+@click.group()
+def bench() -> None:
+    """Measure: what the agent needed next, whether it was still there, what that cost; peers; validity; speed."""
+
+
+for command in (sessions_command, valid_command, speed_command, peers_group):
+    bench.add_command(command)
