@@ -1,7 +1,7 @@
-"""Atoms: the strict, identifier-like tokens by which needs are counted; versioned and hashed, for they decide results.
+"""Atoms: the strict, identifier-like tokens by which needs are counted; versioned, for they decide results.
 
-Classes: code identifier (an underscore, an inner capital or a digit), file name, dotted name, long number, hash or host,
-quoted literal. A path counts by its segments, since views write relative paths and sessions absolute ones.
+Classes: code identifier (an underscore, an inner capital or a digit), file name, dotted name, long number, hash,
+host, quoted literal. A path counts by its segments, since views write relative paths and sessions absolute ones.
 """
 
 from __future__ import annotations
@@ -92,9 +92,7 @@ class Atoms:
                 self._word(text, found)
             elif kind == "host":
                 found.add(text.split("//", 1)[1])
-            elif kind == "hash":
-                found.add(text)
-            elif text.isdecimal() and len(text) >= self._made.number_least:
+            elif kind == "hash" or (text.isdecimal() and len(text) >= self._made.number_least):
                 found.add(text)
         self._quotes(line, found)
         if self.variant == "segmentless":

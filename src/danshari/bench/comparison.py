@@ -22,6 +22,7 @@ from danshari.bench.study import (
     Found,
     Job,
     Study,
+    cells_for,
     cells_of,
     choose_decoys,
     common_atoms,
@@ -42,7 +43,9 @@ R = TypeVar("R")
 class Each(Protocol):
     """Runs jobs over the cores, in order, telling how far it is."""
 
-    def __call__(self, work: Callable[[T], R], jobs: Sequence[T], description: str) -> list[R]: ...
+    def __call__(self, work: Callable[[T], R], jobs: Sequence[T], description: str) -> list[R]:
+        """Run `work` on every job."""
+        ...
 
 
 def compare(
@@ -113,12 +116,12 @@ def _play(study: Study, each: Each) -> Results:
     jobs: list[tuple[int, Job]] = []
     for n, (session, survey) in enumerate(zip(study.sessions, study.surveys, strict=True)):
         foreign = foreign_atoms(study, n)
-        jobs.append((n, (session, survey.key, tuple(study.cells), study.common, foreign, study.variant)))
+        jobs.append((n, (session, survey.key, cells_for(study, n), study.common, foreign, study.variant)))
     jobs.sort(key=lambda job: (-sum(study.surveys[job[0]].tokens), job[0]))
     played = each(play_cells, [job for _, job in jobs], "playing")
     found: list[dict[Cell, Found]] = [{} for _ in study.sessions]
     for (n, _), cells in zip(jobs, played, strict=True):
-        found[n] = dict(zip(study.cells, cells, strict=True))
+        found[n] = dict(zip(cells_for(study, n), cells, strict=True))
     off = Cell(contender="off", vector=ALL)
     offs = [{session.format: found[n][off]} for n, session in enumerate(study.sessions)]
     for wire in sorted(formats):
@@ -140,8 +143,14 @@ def _untouched(job: tuple[Recorded, str]) -> Found:
 
 def _contender(name: str) -> dict[str, Any]:
     made = named(name)
-    return {"name": name, "about": made.about, "version": made.version[:60] if "\n" not in made.version else "own",
-            "format": made.format or "as recorded", "told_prices": made.priced, "heeds_budget": made.budgeted}  # fmt: skip
+    return {
+        "name": name,
+        "about": made.about,
+        "version": made.version[:60] if "\n" not in made.version else "own",
+        "format": made.format or "as recorded",
+        "told_prices": made.priced,
+        "heeds_budget": made.budgeted,
+    }
 
 
 def _session(session: Recorded, survey: Any) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from typing import Any
 
 from danshari import data
 from danshari.bench.atoms import Atoms
-from danshari.bench.lines import Lines, leaves
 from danshari.bench.cache import DEFAULT_MODEL, cuts
+from danshari.bench.lines import Lines, leaves
 from danshari.core.facts import Facts
 from danshari.core.text import parse_arguments
 from danshari.core.tools import ToolRow
@@ -95,13 +95,18 @@ class Needs:
         return {reference.atom for r in self.rounds for reference in r.references}
 
 
-def needs_of(session: Recorded, *, common: frozenset[str] = frozenset(), atoms: Atoms | None = None) -> Needs:
-    """Work out a session's needs; atoms in `common` (those most tasks share) do not count."""
+def needs_of(
+    session: Recorded, *, common: frozenset[str] = frozenset(), atoms: Atoms | None = None, pinned: bool = True
+) -> Needs:
+    """Work out a session's needs; atoms in `common` (those most tasks share) do not count.
+
+    `pinned` says whether the head (system, first user request) always stays and so is left out of all counts.
+    """
     wire = named(session.format)
     facts = Facts(data.tools(), data.estimator(data.model(session.model or DEFAULT_MODEL).family))
     facts.extend(wire.read(session.messages))
     found = Needs(session=session, format=wire, facts=facts, lines=Lines(atoms or Atoms()))
-    worker = _Worker(found, common)
+    worker = _Worker(found, common, pinned=pinned)
     for number, cut in enumerate(cuts(session, wire), 1):
         worker.advance(cut)
         found.rounds.append(worker.round(number, cut))
@@ -110,8 +115,8 @@ def needs_of(session: Recorded, *, common: frozenset[str] = frozenset(), atoms: 
 
 
 class _Worker:
-    def __init__(self, found: Needs, common: frozenset[str]) -> None:
-        self.found, self.common = found, common
+    def __init__(self, found: Needs, common: frozenset[str], *, pinned: bool) -> None:
+        self.found, self.common, self._pins = found, common, pinned
         self.last: dict[str, tuple[int, int]] = {}
         """Atom → (turn last seen, item that held it)."""
         users = found.facts.users
@@ -129,7 +134,7 @@ class _Worker:
             numbers = _item_lines(found.lines, item.kind, item.text)
             found.item_lines.append(numbers)
             found.source.update(numbers)
-            if item.role == "system" or at == self._pinned:
+            if self._pins and (item.role == "system" or at == self._pinned):
                 found.head_lines.update(numbers)
                 for number in numbers:
                     self._head |= found.lines.atoms[number]
@@ -247,7 +252,8 @@ def quoted(row: ToolRow, given: dict[str, Any]) -> list[str]:
     """Give the texts that an edit call says it replaces."""
     if not row.old:
         return []
-    edits: Sequence[Any] = given.get("edits") if isinstance(given.get("edits"), list) else ()
+    several = given.get("edits")
+    edits: Sequence[Any] = several if isinstance(several, list) else ()
     found = [given[k] for k in row.old if isinstance(given.get(k), str)]
     found += [e[k] for e in edits if isinstance(e, dict) for k in row.old if isinstance(e.get(k), str)]
     return [text for text in found if text.strip()]

@@ -7,7 +7,7 @@ history before every request; what it returns is priced, checked, and held again
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from danshari.bench.needs import Needs
 from danshari.bench.scoring import Score, Scorer
 from danshari.core.prices import Prices
 from danshari.formats import Format
+from danshari.formats.base import plain
 
 Compact = Callable[[list[Any]], Sequence[Any]]
 """Full history → what would be sent."""
@@ -91,12 +92,11 @@ def play(
     """Play one session; a contender that raises is recorded as a fault and sends the history as it is from then on."""
     session, wire = needs.session, needs.format
     name = model or session.model or DEFAULT_MODEL
-    setting = Setting(
-        format=session.format, model=name, prices=prices, needs=needs, budget=budget, window=window
-    )
+    setting = Setting(format=session.format, model=name, prices=prices, needs=needs, budget=budget, window=window)
     played = Played(setting=setting, score=scorer.score if scorer else None)
     cache = PrefixCache(wire, data.estimator(data.model(name).family))
     compact = _guarded(contender, setting)
+    checker = Checker(wire)
     before: float | None = None
     for r in needs.rounds:
         now = session.times.get(r.cut)
@@ -110,7 +110,7 @@ def play(
         before = now if now is not None else before
         sent = cache.send(view, gap=gap)
         played.sent.append(sent)
-        if check and view is not source and (problems := new_problems(wire, source, view)):
+        if check and view is not source and (problems := checker(source, view)):
             played.problems[r.number] = problems
         if scorer is not None:
             scorer.round(r, view, rewritten=sent.rewritten)
@@ -137,6 +137,42 @@ def _guarded(contender: Contender, setting: Setting) -> Compact:
         return view
 
     return compact
+
+
+class Checker:
+    """Holds every view against its format's rules, reading again only from the turn in which it changed.
+
+    A rule concerns a message, its neighbours, or the calls and results of one turn, so what stands before the turn of
+    the first change keeps its verdict. A view that was found wrong is read in full again.
+    """
+
+    def __init__(self, wire: Format) -> None:
+        self._wire = wire
+        self._last: Sequence[Any] = ()
+        self._good = False
+
+    def __call__(self, source: Sequence[Any], shown: Sequence[Any]) -> list[str]:
+        """List rules the view breaks that the caller's own messages did not."""
+        start = self._turn_of_change(shown) if self._good else 0
+        self._last = shown
+        tail = [self._wire.user_message("…"), *shown[start:]] if start else shown
+        self._good = not self._wire.check(tail)
+        return [] if self._good else new_problems(self._wire, source, shown)
+
+    def _turn_of_change(self, shown: Sequence[Any]) -> int:
+        """Give where the turn begins that holds the first message which is new, or the last one before it."""
+        same = 0
+        for old, new in zip(self._last, shown, strict=False):
+            if old is not new:
+                break
+            same += 1
+        at = max(same - 1, 0)
+        while at > 0:
+            message, before = plain(shown[at]), plain(shown[at - 1])
+            if isinstance(message, Mapping) and self._wire.begins_turn(message, before):
+                return at
+            at -= 1
+        return 0
 
 
 def new_problems(wire: Format, source: Sequence[Any], shown: Sequence[Any]) -> list[str]:

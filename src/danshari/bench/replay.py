@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -101,6 +101,8 @@ def _start(policy: Policy, setting: Setting) -> Compact:
 
     def compact(messages: list[Any]) -> Sequence[Any]:
         result = engine.compact(messages)
+        if setting.budget is not None and result.after > setting.budget:
+            result = engine.compact(messages, force=True)
         setting.steps.append((len(result.edits), result.trigger if result.edits else ""))
         if result.fault:
             setting.faults.append(result.fault)
@@ -112,8 +114,6 @@ def _start(policy: Policy, setting: Setting) -> Compact:
 
 def _within(policy: Policy, budget: int) -> Policy:
     """Bend a policy so that it stays below a budget: the budget is its soft line."""
-    from dataclasses import replace
-
     return replace(policy, token_trigger=budget, release=0.15)
 
 

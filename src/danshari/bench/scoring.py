@@ -158,6 +158,7 @@ class Scorer:
         """Count atoms that a view shows and the source never did; sizes, hashes and ids are markup."""
         lines = self.needs.lines
         for at in range(self._known_at, r.items):
+            self._known.add(self.needs.facts.items[at].name)
             for line in self.needs.item_lines[at]:
                 self._known |= lines.atoms[line]
         self._known_at = r.items
@@ -217,9 +218,7 @@ class Scorer:
                     act = facts.tools.act(piece.name, piece.text)
                     if act.kind in ("edit", "write") and act.path:
                         self._judge_file(piece, facts.place(act), state, right, wrong)
-        extra = "\n".join(
-            self.needs.lines.keys[n] for n in self.sight.shown() if n not in self.needs.source
-        )
+        extra = "\n".join(self.needs.lines.keys[n] for n in self.sight.shown() if n not in self.needs.source)
         right |= {path for path in state.written - right if extra and path.rsplit("/", 1)[-1] in extra}
         return len(right), len(wrong - state.written)
 

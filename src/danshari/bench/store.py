@@ -38,7 +38,9 @@ def digest(*parts: Any) -> str:
 def code_hash() -> str:
     """Hash every source and data file of danshari: results of other code are other results."""
     root = Path(danshari.__file__).parent
-    files = sorted(p for p in root.rglob("*") if p.suffix in (".py", ".toml", ".json") and "sessions" not in p.parts[-2:])
+    files = sorted(
+        p for p in root.rglob("*") if p.suffix in (".py", ".toml", ".json") and "sessions" not in p.parts[-2:]
+    )
     made = blake2b(digest_size=16)
     for path in files:
         if "cli" not in path.relative_to(root).parts:

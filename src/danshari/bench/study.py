@@ -31,6 +31,8 @@ RARITY = 0.7
 LEAST_TASKS = 10
 """With fewer tasks rarity says nothing, and every atom counts."""
 DECOYS = 5
+LONG = 20
+"""Rounds of a session that counts for the headline and for curves; all are in the tables."""
 RELATED = 0.15
 """Share of common atoms from which two sessions count as one repository's, whatever their names say."""
 FLOOR = 16_000.0
@@ -255,6 +257,13 @@ class _Shape:
             "digest": score.digest if score else "",
             "milliseconds": [spent[0], sum(spent[1:]) / (len(spent) - 1)] if len(spent) > 1 else [sum(spent), 0.0],
         }
+
+
+def cells_for(study: Study, number: int) -> tuple[Cell, ...]:
+    """Give the cells of one session: budgets only where sessions are long, unless all are short."""
+    if study.surveys[number].rounds >= LONG or all(s.rounds < LONG for s in study.surveys):
+        return tuple(study.cells)
+    return tuple(c for c in study.cells if c.budget is None)
 
 
 def cells_of(names: Sequence[str], vectors: Sequence[str], budgets: Sequence[float]) -> list[Cell]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from danshari.bench.bounds import BUDGETS, Bounds
@@ -11,10 +12,8 @@ from danshari.bench.cache import VECTORS
 from danshari.bench.contenders import named
 from danshari.bench.needs import HOT
 from danshari.bench.stats import Bootstrap, Estimate, holm, rounded
-from danshari.bench.study import ALL, Cell, Found, Study, matched_round
+from danshari.bench.study import ALL, LONG, Cell, Found, Study, matched_round
 
-LONG = 20
-"""Rounds of a session that counts for the headline; all are in the tables."""
 SHARES = (
     "hot", "warm", "cold", "old_locators", "old_content", "bare", "sar_snapshot", "sar_after_commit", "pointer",
     "retrieved", "lost", "search", "search_by_chance", "rules", "rule_views", "attempts", "failing_test", "test_status",
@@ -37,7 +36,10 @@ class Results:
 def groups_of(study: Study) -> dict[str, list[int]]:
     """Give the groups of the tables: long sessions (the headline), all, and each collection's long ones."""
     long = [n for n, s in enumerate(study.surveys) if s.rounds >= LONG]
-    groups = {f"{LONG} rounds and more": long or list(range(len(study.sessions))), "all": list(range(len(study.sessions)))}
+    groups = {
+        f"{LONG} rounds and more": long or list(range(len(study.sessions))),
+        "all": list(range(len(study.sessions))),
+    }
     for n in long:
         groups.setdefault(study.sessions[n].collection, []).append(n)
     short = [n for n, s in enumerate(study.surveys) if s.rounds < LONG]
@@ -64,7 +66,8 @@ class _Group:
         self.headline = name.startswith(f"{LONG} rounds")
 
     def rows(self) -> list[dict[str, Any]]:
-        cells = [c for c in self.results.study.cells if not c.idle]
+        played = self.results.found
+        cells = [c for c in self.results.study.cells if not c.idle and all(c in played[n] for n in self.numbers)]
         rows = []
         for cell in cells:
             vectors = list(VECTORS) if cell.vector == ALL else [cell.vector]
@@ -93,7 +96,9 @@ class _Group:
 
     def tallied(self, cell: Cell, name: str) -> dict[str, tuple[float, float]]:
         """Sum one measure by task."""
-        return self.pairs((f["tally"].get(name, (0.0, 0.0))[0], f["tally"].get(name, (0.0, 0.0))[1]) for f in self._of(cell))
+        return self.pairs(
+            (f["tally"].get(name, (0.0, 0.0))[0], f["tally"].get(name, (0.0, 0.0))[1]) for f in self._of(cell)
+        )
 
     def money(self, cell: Cell, vector: str, kind: str = "plain") -> list[tuple[float, float]]:
         """Give (cost, cost of doing nothing) by session."""
@@ -147,7 +152,9 @@ class _Group:
             chance = self._chance(cell)
             row["chance"] = rounded(chance)
             value = row["old"]["value"]
-            row["old_corrected"] = rounded((value - chance) / (1 - chance)) if value is not None and chance < 1 else None
+            row["old_corrected"] = (
+                rounded((value - chance) / (1 - chance)) if value is not None and chance < 1 else None
+            )
         return row
 
     def _chance(self, cell: Cell) -> float:
@@ -248,7 +255,7 @@ def add_regret(rows: list[dict[str, Any]], bounds: Sequence[Mapping[str, Any]]) 
 def _at(curve: Mapping[str, Mapping[str, float | None]], tokens: float) -> float | None:
     """Read a bound between its budgets, linearly; everything is kept at 1."""
     points = [(0.0, 0.0), *((float(b), v["sar"]) for b, v in curve.items() if v["sar"] is not None), (1.0, 1.0)]
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(points):
         if x0 <= tokens <= x1:
             return y0 + (y1 - y0) * (tokens - x0) / (x1 - x0) if y0 is not None and y1 is not None else None
     return 1.0

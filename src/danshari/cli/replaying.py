@@ -85,7 +85,7 @@ def _as_dict(result: Replayed, base: Replayed) -> dict[str, Any]:
         "milliseconds": result.milliseconds,
         "faults": result.faults,
         "invalid": sum(bool(r.problems) for r in result.rounds),
-        "support": {name: pair for name, pair in sorted(result.tally.items())},
+        "support": dict(sorted(result.tally.items())),
         "by_round": [
             {
                 "round": r.number,

@@ -23,6 +23,7 @@ _DEFINITION = re.compile(
 )
 _FILE = re.compile(r"^([\w./@+-]+\.\w{1,8}|[\w.@+-]+/[\w./@+-]+)(?::\d+|$|\s)")
 _DIGITS = re.compile(r"\d+")
+_INNER_WORD = re.compile(r"[\w.-]")
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{3,}")
 LONGEST_LINE = 600
 """Characters; a longer line is never kept whole, so it is never kept."""
@@ -120,11 +121,22 @@ def ends(text: str, budget: int) -> tuple[str, str]:
 
 
 def _safe(text: str, at: int, step: int) -> int:
-    """Move a cut to a border between two printable ASCII characters, at most 200 away, else to that distance's end."""
+    """Move a cut to a border between two printable ASCII characters that parts no word, at most 200 away.
+
+    A word cut in two would be a name that the source never held.
+    """
     for _ in range(200):
         if at <= 0 or at >= len(text):
             break
-        if " " <= text[at - 1] <= "~" and " " <= text[at] <= "~" and text[at - 1] != "\\":
+        before, after = text[at - 1], text[at]
+        parts_word = _INNER_WORD.match(before) and _INNER_WORD.match(after)
+        if " " <= before <= "~" and " " <= after <= "~" and before != "\\" and not parts_word:
             break
         at += step
     return max(0, min(at, len(text)))
+
+
+def beginning(text: str, most: int) -> str:
+    """Give the first whole words of a text, `most` characters at most; "" if not even one fits."""
+    words = " ".join(text.split())
+    return words if len(words) <= most else words[: most + 1].rpartition(" ")[0]

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from danshari.core.facts import Facts
-from danshari.core.lines import ends, telling
+from danshari.core.lines import beginning, ends, telling
 from danshari.core.model import Item
 from danshari.core.placeholder import clipped, placeholder, squeezed
 from danshari.core.policy import Policy
@@ -32,7 +32,7 @@ def describe(facts: Facts, at: int) -> str:
         span = f" lines {act.start}-{act.end}" if act.end else (f" from line {act.start}" if act.start > 1 else "")
         parts.append(f"{act.kind} {act.path}{span}")
     elif act.command:
-        parts.append(" ".join(act.command.split())[:100])
+        parts.append(beginning(act.command, 100))
     if item.kind == "result":
         count = item.text.count("\n") + 1
         parts.append(f"{count} lines")

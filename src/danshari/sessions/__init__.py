@@ -8,10 +8,42 @@ from pathlib import Path
 from typing import Any
 
 from danshari.errors import SessionError
-from danshari.sessions import chat_json, claude_code, codex, pi, swe_agent
+from danshari.sessions import (
+    aider,
+    atif,
+    chat_json,
+    claude_code,
+    cline,
+    codex,
+    entire,
+    nebius,
+    opencode,
+    openhands,
+    openhands_sdk,
+    pi,
+    swe_agent,
+    tau2,
+    who_and_when,
+)
 from danshari.sessions.base import Reader, Recorded
 
-READERS: tuple[Reader, ...] = (claude_code.READER, codex.READER, pi.READER, swe_agent.READER, chat_json.READER)
+READERS: tuple[Reader, ...] = (
+    claude_code.READER,
+    codex.READER,
+    pi.READER,
+    entire.READER,
+    opencode.READER,
+    cline.READER,
+    atif.READER,
+    openhands_sdk.READER,
+    openhands.READER,
+    tau2.READER,
+    who_and_when.READER,
+    nebius.READER,
+    swe_agent.READER,
+    aider.READER,
+    chat_json.READER,
+)
 """Tried in order; the most particular first."""
 _PEEKED = 40
 
@@ -47,6 +79,9 @@ def _cause(path: Path) -> str:
 
 
 def _peek(path: Path) -> list[Any]:
+    if path.suffix == ".md":
+        text = path.read_text(encoding="utf-8", errors="replace")
+        return [text] if "# aider chat started at " in text else []
     if path.suffix == ".jsonl":
         records = []
         with path.open("rb") as file:

@@ -44,7 +44,6 @@ class Recorded:
     """The folder of recordings it was found in."""
     notes: list[str] = field(default_factory=list)
 
-
     def placed(self, collection: str) -> Recorded:
         """Note where the session was found, and fill in task and repository from what is known."""
         self.collection = collection

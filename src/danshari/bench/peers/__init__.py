@@ -68,7 +68,7 @@ PEERS: tuple[Peer, ...] = (
         "llmslim",
         ("llmslim==0.11.2",),
         _peer("llmslim-proxy", "proxy", "llmslim, the proxy's first-sight policy"),
-        _peer("llmslim-chat", "chat", "llmslim compress_chat_messages (ratio .5)", budgeted=True),
+        _peer("llmslim-chat", "chat", "llmslim compress_chat_messages (ratio .5)"),
     ),
     *_rows(
         "furl",
@@ -79,13 +79,13 @@ PEERS: tuple[Peer, ...] = (
         "pydantic_ai",
         ("pydantic-ai-harness==0.62.0",),
         _peer("pydantic-ai-clear", "clear", "pydantic-ai-harness ClearToolResults (100,000)", budgeted=True),
-        _peer("pydantic-ai-tiered", "tiered", "pydantic-ai-harness TieredCompaction: clear, then summarise", budgeted=True,
-              needs_model=True),
+        _peer("pydantic-ai-tiered", "tiered", "pydantic-ai-harness TieredCompaction: clear, then summarise",
+              budgeted=True, needs_model=True),
     ),
     *_rows(
         "litellm",
         ("litellm==1.110.2",),
-        _peer("litellm", "start", "litellm.compress (trigger 200,000)", budgeted=True),
+        _peer("litellm", "start", "litellm.compress (trigger 30,000: its default of 200,000 never fires here)"),
     ),
 )  # fmt: skip
 """Rows in the order of the tables. Versions are pinned: results are cached by them."""

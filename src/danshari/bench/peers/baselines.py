@@ -13,7 +13,10 @@ BATCH_KEEP, BATCH = 4, 8
 """Results kept, and rounds between two changes, of the batched form."""
 ENDS = 2_000
 """Characters of head and tail kept at arrival."""
+EVENTS = 10
+"""Events kept by OpenHands' observation masking (the default of its configuration)."""
 _CLEARED = "[old tool result cleared]"
+_MASKED = "<MASKED>"
 
 
 def keep_last(setting: Setting) -> Compact:
@@ -39,6 +42,27 @@ def keep_last_batched(setting: Setting) -> Compact:
             border = max(border, len(results) - keep)
         rounds += 1
         return _blanked(messages, results[:border])
+
+    return _remembering(compact)
+
+
+def openhands_masking(setting: Setting) -> Compact:
+    """Mask every result before the newest 10 events, as OpenHands did up to 1.6.0 (a call is an event too).
+
+    On the wire that version also dropped the turns whose results were masked; here, as in the papers, calls stay.
+    """
+    del setting
+
+    def compact(messages: list[Any]) -> Sequence[Any]:
+        left, border = EVENTS, len(messages)
+        while border > 0 and left > 0:
+            border -= 1
+            left -= max(1, len(messages[border].get("tool_calls") or ()))
+        shown = list(messages)
+        for at in _results(messages):
+            if at < border:
+                shown[at] = {**messages[at], "content": _MASKED}
+        return shown
 
     return _remembering(compact)
 
@@ -107,6 +131,12 @@ BASELINES: tuple[Contender, ...] = (
         start=keep_last_batched,
         format="openai-chat",
         budgeted=True,
+    ),
+    Contender(
+        name="openhands-masking",
+        about=f"OpenHands observation masking, newest {EVENTS} events",
+        start=openhands_masking,
+        format="openai-chat",
     ),
     Contender(name="ends", about=f"first and last {ENDS // 2} characters of each result", start=ends,
               format="openai-chat"),

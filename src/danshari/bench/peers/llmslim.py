@@ -64,18 +64,7 @@ def proxy(_: int | None, __: Any) -> Callable[[list[Any]], list[Any]]:
     return compact
 
 
-def chat(budget: int | None, _: Any) -> Callable[[list[Any]], list[Any]]:
-    """Compress the whole list to half, or towards the budget."""
-
-    def compact(messages: list[Any]) -> list[Any]:
-        ratio = 0.5
-        if budget:
-            size = sum(len(m.get("content") or "") for m in messages) / 4
-            if size <= budget:
-                return messages
-            ratio = min(0.95, max(0.05, budget / size))
-        return list(
-            compress_chat_messages(messages, target_ratio=ratio, compressible_roles=("user", "assistant", "tool"))
-        )
-
-    return compact
+def chat(_: int | None, __: Any) -> Callable[[list[Any]], list[Any]]:
+    """Compress the whole list to half, its default."""
+    roles = ("user", "assistant", "tool")
+    return lambda messages: list(compress_chat_messages(messages, target_ratio=0.5, compressible_roles=roles))

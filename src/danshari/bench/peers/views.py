@@ -63,13 +63,13 @@ class Worker:
         if self._process is None or self._process.poll() is not None:
             self.stop()
             self._home = tempfile.TemporaryDirectory(prefix="danshari-peer-")
-            self._errors = tempfile.TemporaryFile()
+            self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the process)
             environ = {
                 "PATH": os.environ.get("PATH", ""),
                 "HOME": self._home.name,
                 "PYTHONPATH": str(Path(danshari.__file__).parent.parent),
                 "PYTHONHASHSEED": "0",
-                "TIKTOKEN_CACHE_DIR": _ranks(Path(self._python)),
+                "TIKTOKEN_CACHE_DIR": ranks(Path(self._python)),
             }
             self._process = subprocess.Popen(
                 isolated([self._python, "-m", "danshari.bench.peers.worker"]),
@@ -122,7 +122,7 @@ class Worker:
             self._errors = None
 
 
-def _ranks(python: Path) -> str:
+def ranks(python: Path) -> str:
     """Find tokenizer files that some package ships, so that peers which count with tiktoken run offline."""
     for file in python.parent.parent.glob("lib/python*/site-packages/litellm/litellm_core_utils/tokenizers"):
         return str(file)

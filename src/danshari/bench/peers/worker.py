@@ -25,7 +25,8 @@ _WORD = re.compile(r"[A-Za-z]\w*(?:[._]\w+)+|[a-z]+[A-Z]\w+|\d{4,}")
 def summarize(text: str) -> str:
     """Stand in for a model, the same for every peer: the beginning, then the newest distinct lines that add a name."""
     kept: list[str] = []
-    left, seen = _SUMMARY - _HEAD, set()
+    left = _SUMMARY - _HEAD
+    seen: set[str] = set()
     for line in reversed(text[_HEAD:].split("\n")):
         line = line.strip()[:300]
         fresh = set(_WORD.findall(line)) - seen
@@ -42,9 +43,9 @@ def no_network() -> None:
     def refuse(*_: Any) -> NoReturn:
         raise OSError("benchmarks run without a network")
 
-    for name in ("connect", "connect_ex", "sendto"):
-        setattr(socket.socket, name, refuse)
-    socket.getaddrinfo = refuse
+    for owner, name in ((socket.socket, "connect"), (socket.socket, "connect_ex"), (socket.socket, "sendto")):
+        setattr(owner, name, refuse)
+    setattr(socket, "getaddrinfo", refuse)  # noqa: B010  (its type knows one signature only)
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
@@ -59,19 +60,25 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     module = importlib.import_module(job["module"])
     compact: Callable[[list[Any]], Sequence[Any]] = getattr(module, job["start"])(job["budget"], scripted)
     messages = job["messages"]
-    pool = {_key(m): n for n, m in reversed(list(enumerate(messages)))}
+    pool: dict[Any, int] = {_key(m): n for n, m in reversed(list(enumerate(messages)))}
     new: list[Any] = []
     views, faults, spent = [], [], []
     for number, cut in enumerate(job["cuts"], 1):
         started = time.perf_counter()
         try:
-            view = list(compact([_copy(m) for m in messages[:cut]]))
+            given = [_copy(m) for m in messages[:cut]]
+            view = list(compact(given))
         except Exception as fault:  # noqa: BLE001  (a peer's fault is a result)
             faults.append([number, f"{type(fault).__name__}: {fault}"[:300]])
-            view = messages[:cut]
+            given = view = messages[:cut]
         spent.append(round(1000 * (time.perf_counter() - started), 2))
         shown = []
+        places = {id(m): n for n, m in enumerate(given)}
         for message in view:
+            at = places.get(id(message))
+            if at is not None and message == messages[at]:
+                shown.append(at)
+                continue
             key = _key(message)
             if key not in pool:
                 pool[key] = len(messages) + len(new)
@@ -82,7 +89,10 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _copy(message: Any) -> Any:
-    return json.loads(json.dumps(message))
+    """Copy what a peer might write to; texts are shared."""
+    if isinstance(message, dict):
+        return {k: _copy(v) for k, v in message.items()}
+    return [_copy(v) for v in message] if isinstance(message, list) else message
 
 
 def _key(message: Any) -> str:

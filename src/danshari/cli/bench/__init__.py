@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import click
 
+from danshari.cli.bench.cases import cases_command
+from danshari.cli.bench.compactions import compactions_command
+from danshari.cli.bench.kits import kits_group
 from danshari.cli.bench.peers import peers_group
 from danshari.cli.bench.sessions import sessions_command
 from danshari.cli.bench.speed import speed_command
@@ -15,5 +18,13 @@ def bench() -> None:
     """Measure: what the agent needed next, whether it was still there, what that cost; peers; validity; speed."""
 
 
-for command in (sessions_command, valid_command, speed_command, peers_group):
+for command in (
+    sessions_command,
+    compactions_command,
+    cases_command,
+    kits_group,
+    peers_group,
+    valid_command,
+    speed_command,
+):
     bench.add_command(command)

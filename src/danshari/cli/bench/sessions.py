@@ -17,7 +17,7 @@ from danshari.bench.contenders import named
 from danshari.bench.peers import PEERS
 from danshari.bench.peers.baselines import BASELINES
 from danshari.bench.peers.environment import Environment
-from danshari.bench.summary import LONG
+from danshari.bench.study import LONG
 from danshari.cli.common import PATHS, each, emit_json, err, load_sessions, notes, out, table, write_json
 from danshari.errors import ArgumentError
 
@@ -30,7 +30,9 @@ from danshari.errors import ArgumentError
               "every peer that is installed; `none`. [default: the baselines]")  # fmt: skip
 @click.option("--budgets", default=",".join(map(str, BUDGETS)), show_default=True,
               help="Shares of the full context for the curve; an empty text: no curve.")  # fmt: skip
-@click.option("--prices", "vectors", multiple=True, type=click.Choice(list(VECTORS)), help="Price vectors. [default: all]")
+@click.option(
+    "--prices", "vectors", multiple=True, type=click.Choice(list(VECTORS)), help="Price vectors. [default: all]"
+)
 @click.option("--atoms", type=click.Choice(VARIANTS), default="strict", show_default=True, help="Definition of atoms.")
 @click.option("--json", "json_out", type=PATHS, help="Write the result here; into a folder: named by commit; -: print.")
 @click.option("--html", "html_out", type=PATHS, help="Write the report here; into a folder: named by commit.")
@@ -120,7 +122,20 @@ def print_rows(found: dict[str, Any]) -> None:
     """Print the headline table: long sessions, every contender at its own defaults."""
     group = next(iter(r["group"] for r in found["rows"]))
     shown = table(
-        "contender", "price", "tokens", "SAR", "95 %", "edits", "hot", "chance", "$", "worst", "hits", "rules", "bad", left=2
+        "contender",
+        "price",
+        "tokens",
+        "SAR",
+        "95 %",
+        "edits",
+        "hot",
+        "chance",
+        "$",
+        "worst",
+        "hits",
+        "rules",
+        "bad",
+        left=2,
     )
     for row in found["rows"]:
         if row["group"] != group or row["budget"] is not None:
@@ -143,13 +158,14 @@ def print_rows(found: dict[str, Any]) -> None:
         )
     out.print(shown)
     first = next(r for r in found["rows"] if r["group"] == group)
+    n = f"n {first['sar']['n']:.0f}, {first['sar']['tasks']} tasks"
     out.print(
-        f"{group}: {first['sessions']} sessions, {first['requests']} requests · tokens and $: of doing nothing (input, "
+        f"{group}: {first['sessions']} sessions, {first['requests']} requests · tokens, $: of doing nothing (input; "
         "output and faults left out) · SAR: of the actions with a reference older than 3 rounds, the share whose such "
-        f"references are all supported (n {first['sar']['n']:.0f}, {first['sar']['tasks']} tasks) · edits: old texts still "
-        "in the view · hot: references up to 3 rounds old · chance: older references found in views of other "
-        f"repositories · rules: views that hold all user words and imperatives · bad: sessions with an invalid view or "
-        f"a fault · sessions below {LONG} rounds: see --json or --html",
+        f"references are all supported ({n}; range: 95 %) · edits: old texts still there · hot: references up to "
+        "3 rounds old · chance: older references found in views of other repositories · rules: views that hold all "
+        "user words and imperatives · bad: sessions with an invalid view or a fault · sessions below "
+        f"{LONG} rounds: see --json or --html",
         style="dim",
         highlight=False,
     )

@@ -1,0 +1,248 @@
+"""Head to head with real compactions: the same room, and what the agent really used next.
+
+A record holds the messages `before`, the `summary` the agent's own compaction wrote, and the calls `after` it. Every
+method is a function `(before, max_chars) -> text` and gets as many characters as that summary. Counted: the atoms the
+next calls use, that stood in `before`, and that nothing has shown again since. The agent had only its own summary, so
+the recorded future favours that one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from danshari.bench.atoms import Atoms, Variant
+from danshari.bench.lines import Lines
+from danshari.bench.needs import Needs, needs_of
+from danshari.bench.sight import Sight
+from danshari.bench.stats import Bootstrap
+from danshari.errors import SessionError
+from danshari.formats import named
+from danshari.sessions import Recorded
+from danshari.sessions.base import load
+
+Method = Callable[[list[Any], int], str]
+"""(messages before, characters allowed) → text that replaces them."""
+SHORT_LINE, LONG_LINE = 8, 300
+"""Characters of a line worth keeping."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One real compaction."""
+
+    id: str
+    before: list[Any]
+    summary: str
+    after: list[Any]
+    trigger: str = ""
+    tokens: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Scored:
+    """One method on one record: [supported, counted] of all arguments, and of locators; and what is soup."""
+
+    record: str
+    method: str
+    characters: int
+    allowed: int
+    share: float = 1.0
+    """Room, as a share of the recorded summary's."""
+    all: list[int] = field(default_factory=lambda: [0, 0])
+    locators: list[int] = field(default_factory=lambda: [0, 0])
+    every: list[int] = field(default_factory=lambda: [0, 0])
+    """The same for every use of an atom that stood in `before`, whatever was shown since: a second reading."""
+    bare: int = 0
+    words: list[int] = field(default_factory=lambda: [0, 0])
+    """Lines of the user's own words that stand verbatim in the text, and all."""
+    fault: str = ""
+
+
+def read_records(paths: Sequence[Path]) -> Iterator[Record]:
+    """Read compaction records (JSON with before, summary, after), files or folders."""
+    files = [f for p in paths for f in (sorted(p.glob("*.json")) if p.is_dir() else [p])]
+    for file in files:
+        try:
+            value = load(file)
+        except ValueError as error:
+            raise SessionError(f"{file}: no valid JSON: {error}") from None
+        if not isinstance(value, dict) or not {"before", "summary", "after"} <= value.keys():
+            raise SessionError(f"{file}: a compaction record needs `before`, `summary` and `after`")
+        yield Record(
+            id=str(value.get("id", file.stem)),
+            before=value["before"],
+            summary=str(value["summary"]),
+            after=value["after"],
+            trigger=str(value.get("trigger", "")),
+            tokens=int(value.get("pre_tokens") or 0),
+        )
+
+
+def last_characters(before: list[Any], max_chars: int) -> str:
+    """Keep the end of the conversation, as text."""
+    return "\n".join(texts_of(before))[-max_chars:] if max_chars else ""
+
+
+def newest_lines(before: list[Any], max_chars: int) -> str:
+    """Keep the newest distinct lines that add an atom, in order."""
+    return "\n".join(_newest(before, max_chars))
+
+
+def soup(before: list[Any], max_chars: int) -> str:
+    """Keep the newest atoms and nothing else: the trick that a supporting line is there to catch."""
+    atoms = Atoms()
+    found: dict[str, None] = {}
+    left = max_chars
+    for text in reversed(texts_of(before)):
+        for line in reversed(text.split("\n")):
+            for atom in sorted(atoms(line)):
+                if atom not in found and len(atom) < left:
+                    found[atom] = None
+                    left -= len(atom) + 1
+    return " ".join(found)
+
+
+def compact_text(before: list[Any], max_chars: int) -> str:
+    """Keep the user's words, the files written, and the newest distinct lines that add an atom; at most `max_chars`.
+
+    A stand-in until the hand-over document is built: state first, lines after, no model.
+    """
+    needs = needs_of(Recorded(id="", source="", format="anthropic", messages=before))
+    words = [needs.facts.items[at].text.strip() for at in needs.facts.users]
+    own = [w for w in words if len(w) < 2_000 and not w.startswith("<")]
+    files = sorted(needs.facts.changed)
+    head = "\n".join([*own[-12:], *(["Files written:", *files] if files else [])])[: max_chars // 3]
+    return "\n".join([head, *_newest(before, max(max_chars - len(head) - 1, 0))])
+
+
+METHODS: dict[str, Method] = {
+    "last-characters": last_characters,
+    "newest-lines": newest_lines,
+    "soup": soup,
+    "danshari": compact_text,
+}
+"""Methods by name; the recorded summary itself is `own`."""
+
+
+def texts_of(messages: list[Any]) -> list[str]:
+    """Give the texts of messages in order: what was said, called (arguments unpacked) and answered."""
+    from danshari.bench.lines import leaves
+
+    wire = named("anthropic")
+    found = []
+    for message in messages:
+        for piece in wire.split(message):
+            if piece.kind == "call":
+                found.append("\n".join(leaves(piece.text)))
+            elif piece.text:
+                found.append(piece.text)
+    return found
+
+
+def _newest(before: list[Any], max_chars: int) -> list[str]:
+    lines = Lines(Atoms())
+    seen: set[str] = set()
+    kept: list[str] = []
+    left = max_chars
+    for text in reversed(texts_of(before)):
+        for number in reversed(lines.of(text)):
+            line, atoms = lines.keys[number], lines.atoms[number]
+            if not SHORT_LINE <= len(line) <= LONG_LINE or not atoms - seen or len(line) + 1 > left:
+                continue
+            seen |= atoms
+            kept.append(line)
+            left -= len(line) + 1
+        if left < SHORT_LINE:
+            break
+    return kept[::-1]
+
+
+def score(
+    record: Record, name: str, method: Method | None, *, share: float = 1.0, variant: Variant = "strict"
+) -> Scored:
+    """Score one method on one record; `method` None scores the recorded summary. Faults and overlong texts are said."""
+    allowed = int(share * len(record.summary))
+    made = Scored(record=record.id, method=name, characters=0, allowed=allowed, share=share)
+    text = record.summary[:allowed] if method is None else ""
+    if method is not None:
+        try:
+            text = method(json.loads(json.dumps(record.before)), allowed)
+            if not isinstance(text, str):
+                raise TypeError(f"returned {type(text).__name__} instead of text")
+        except Exception as fault:  # noqa: BLE001  (a method's fault is a result)
+            made.fault, text = f"{type(fault).__name__}: {fault}"[:300], ""
+    if len(text) > allowed:
+        made.fault = made.fault or f"{len(text)} characters, {allowed} allowed; cut"
+        text = text[:allowed]
+    made.characters = len(text)
+    _count(record, text, made, variant)
+    return made
+
+
+def _count(record: Record, text: str, made: Scored, variant: Variant) -> None:
+    session = Recorded(id=record.id, source="", format="anthropic", messages=[*record.before, *record.after])
+    needs = needs_of(session, atoms=Atoms(variant), pinned=False)
+    sight = Sight(needs)
+    sight.update([{"role": "user", "content": text}])
+    first_cut = len(record.before)
+    last = max((n for n, item in enumerate(needs.facts.items) if item.at[0] < first_cut), default=-1)
+    before = {line for lines in needs.item_lines[: last + 1] for line in lines}
+    used: set[str] = set()
+    for r in needs.rounds:
+        if r.cut < first_cut:
+            continue
+        for reference in r.references:
+            if reference.atom in needs.held and _held_by(needs, reference.atom, before):
+                made.every[0] += sight.sighting(reference.atom, reference.held) == "supported"
+                made.every[1] += 1
+            if reference.place > last or reference.atom in used:
+                continue
+            used.add(reference.atom)
+            seen = sight.sighting(reference.atom, reference.held)
+            for pair in [made.all] if reference.content else [made.all, made.locators]:
+                pair[0] += seen == "supported"
+                pair[1] += 1
+            made.bare += seen == "bare"
+    _words(needs, sight, last, made)
+
+
+def _held_by(needs: Needs, atom: str, lines: set[int]) -> bool:
+    return any(line in lines for line in needs.held[atom])
+
+
+def _words(needs: Needs, sight: Sight, last: int, made: Scored) -> None:
+    """Count the user's own lines that the text holds."""
+    from danshari.bench.state import history_of
+
+    for place, line in history_of(needs).rules:
+        if place <= last:
+            made.words[0] += sight.shows(line)
+            made.words[1] += 1
+
+
+def summed(scores: Sequence[Scored]) -> list[dict[str, Any]]:
+    """Pool scores by method and room, with intervals over records and the difference to the recorded summaries."""
+    draws = Bootstrap([s.record for s in scores])
+    rows = []
+    for method, allowed in dict.fromkeys((s.method, s.share) for s in scores):
+        mine = [s for s in scores if (s.method, s.share) == (method, allowed)]
+        own = [s for s in scores if s.method == "own" and s.share == allowed]
+        row: dict[str, Any] = {"method": method, "share": allowed, "records": len(mine)}
+        for what in ("all", "locators", "every"):
+            pairs = {s.record: (float(getattr(s, what)[0]), float(getattr(s, what)[1])) for s in mine}
+            row[what] = draws.ratio(pairs).to_dict()
+            if own and method != "own":
+                theirs = {s.record: (float(getattr(s, what)[0]), float(getattr(s, what)[1])) for s in own}
+                difference, p = draws.difference(pairs, theirs)
+                row[f"{what}_against_own"] = {**difference.to_dict(), "p": round(p, 5)}
+        row["bare"] = sum(s.bare for s in mine)
+        row["user_lines"] = [sum(s.words[0] for s in mine), sum(s.words[1] for s in mine)]
+        row["characters"] = round(sum(s.characters for s in mine) / len(mine))
+        row["faults"] = sum(bool(s.fault) for s in mine)
+        row["fault"] = next((s.fault for s in mine if s.fault), "")
+        rows.append(row)
+    return rows

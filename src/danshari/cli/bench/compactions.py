@@ -1,0 +1,98 @@
+"""`danshari bench compactions`: the head-to-head with the summaries an agent really wrote."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import click
+
+from danshari.bench.atoms import VARIANTS, definition
+from danshari.bench.compactions import METHODS, Method, Record, Scored, read_records, score, summed
+from danshari.bench.comparison import commit
+from danshari.cli.common import PATHS, each, emit_json, out, table, write_json
+from danshari.errors import ArgumentError, SessionError
+
+Job = tuple[Record, str, float, Any]
+
+
+def _work(job: Job) -> Scored:
+    record, name, share, variant = job
+    return score(record, name, None if name == "own" else method_named(name), share=share, variant=variant)
+
+
+def method_named(name: str) -> Method:
+    """Find a method by name, or load `FILE.py:FUNCTION` with the signature (before, max_chars) -> text."""
+    if name in METHODS:
+        return METHODS[name]
+    file, _, function = name.rpartition(":")
+    if not Path(file).is_file():
+        raise ArgumentError(f"unknown method {name!r}; known: {', '.join(METHODS)}, or FILE.py:FUNCTION")
+    loaded = importlib.util.spec_from_file_location(Path(file).stem, file)
+    assert loaded is not None
+    assert loaded.loader is not None
+    module = importlib.util.module_from_spec(loaded)
+    loaded.loader.exec_module(module)
+    made: Any = getattr(module, function, None)
+    if not callable(made):
+        raise ArgumentError(f"{file} has no function {function!r}")
+    found: Method = made
+    return found
+
+
+@click.command("compactions")
+@click.argument("paths", nargs=-1, required=True, type=PATHS)
+@click.option("--method", "methods", multiple=True, help="A method by name, or FILE.py:FUNCTION; repeat for several. "
+              "[default: all built in]")  # fmt: skip
+@click.option("--share", "shares", multiple=True, type=click.FloatRange(0.01, 2), default=(1.0, 0.5), show_default=True,
+              help="Room, as a share of the recorded summary's characters.")  # fmt: skip
+@click.option("--atoms", type=click.Choice(VARIANTS), default="strict", show_default=True, help="Definition of atoms.")
+@click.option("--json", "json_out", type=PATHS, help="Write the result here; -: print it.")
+def compactions_command(
+    paths: tuple[Path, ...], methods: tuple[str, ...], shares: tuple[float, ...], atoms: Any, json_out: Path | None
+) -> None:
+    """Score texts that replace a whole context: of what the agent used next, how much does the text still support?
+
+    PATHS are records (JSON with `before`, `summary`, `after`) or folders of them. `own` is the recorded summary.
+    """
+    names = ["own", *(methods or METHODS)]
+    for name in names[1:]:
+        method_named(name)
+    records = list(read_records(paths))
+    if not records:
+        raise SessionError(f"{', '.join(map(str, paths))}: no compaction record found")
+    jobs: list[Job] = [(record, name, share, atoms) for share in shares for name in names for record in records]
+    scores = each(_work, jobs, "scoring")
+    rows = summed(scores)
+    found = {"commit": commit(), "atoms": {"variant": atoms, "hash": definition().hash}, "rows": rows}
+    if json_out is not None and str(json_out) == "-":
+        emit_json(found)
+        return
+    if json_out is not None:
+        write_json(json_out, found)
+    _print(rows)
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    shown = table("method", "room", "all", "range", "n", "locators", "range", "n", "every use", "user lines", "faults")
+    for row in rows:
+        cells = []
+        for what in ("all", "locators"):
+            e = row[what]
+            cells += [_figure(e["value"]), f"{_figure(e['low'])}–{_figure(e['high'])}", f"{e['n']:.0f}"]
+        kept, due = row["user_lines"]
+        cells += [_figure(row["every"]["value"]), f"{kept / due:.2f}" if due else "–", str(row["faults"] or "")]
+        shown.add_row(row["method"], f"{row['share']:g}", *cells)
+    out.print(shown)
+    out.print(
+        "all: of the atoms the next calls use, that stood before and that nothing has shown since: share that the text "
+        "supports by a line · locators: those in paths, patterns, queries, commands, old text · every use: whatever was "
+        "shown since · user lines: the user's own lines verbatim in the text · range: 95 % over records",
+        style="dim",
+        highlight=False,
+    )
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
