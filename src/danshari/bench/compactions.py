@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from danshari.bench.atoms import Atoms, Variant
-from danshari.bench.lines import Lines
-from danshari.bench.needs import Needs, needs_of
+from danshari.bench.lines import Lines, leaves
+from danshari.bench.needs import needs_of
 from danshari.bench.sight import Sight
+from danshari.bench.state import history_of
 from danshari.bench.stats import Bootstrap
 from danshari.errors import SessionError
 from danshari.formats import named
@@ -130,8 +131,6 @@ METHODS: dict[str, Method] = {
 
 def texts_of(messages: list[Any]) -> list[str]:
     """Give the texts of messages in order: what was said, called (arguments unpacked) and answered."""
-    from danshari.bench.lines import leaves
-
     wire = named("anthropic")
     found = []
     for message in messages:
@@ -161,67 +160,60 @@ def _newest(before: list[Any], max_chars: int) -> list[str]:
     return kept[::-1]
 
 
-def score(
-    record: Record, name: str, method: Method | None, *, share: float = 1.0, variant: Variant = "strict"
-) -> Scored:
-    """Score one method on one record; `method` None scores the recorded summary. Faults and overlong texts are said."""
-    allowed = int(share * len(record.summary))
-    made = Scored(record=record.id, method=name, characters=0, allowed=allowed, share=share)
-    text = record.summary[:allowed] if method is None else ""
-    if method is not None:
+class Judge:
+    """Scores texts on one record; what the next calls needed is worked out once."""
+
+    def __init__(self, record: Record, *, variant: Variant = "strict") -> None:
+        self.record = record
+        session = Recorded(id=record.id, source="", format="anthropic", messages=[*record.before, *record.after])
+        self._needs = needs_of(session, atoms=Atoms(variant), pinned=False)
+        items = self._needs.facts.items
+        self._last = max((n for n, item in enumerate(items) if item.at[0] < len(record.before)), default=-1)
+        self._before = {line for lines in self._needs.item_lines[: self._last + 1] for line in lines}
+        self._rules = [line for place, line in history_of(self._needs).rules if place <= self._last]
+
+    def score(self, name: str, method: Method | None, *, share: float = 1.0) -> Scored:
+        """Score one method (None: the recorded summary); faults and overlong texts are said and counted."""
+        record = self.record
+        allowed = int(share * len(record.summary))
+        made = Scored(record=record.id, method=name, characters=0, allowed=allowed, share=share)
+        text = record.summary[:allowed] if method is None else self._written(method, allowed, made)
+        if len(text) > allowed:
+            made.fault = made.fault or f"{len(text)} characters, {allowed} allowed; cut"
+            text = text[:allowed]
+        made.characters = len(text)
+        self._count(text, made)
+        return made
+
+    def _written(self, method: Method, allowed: int, made: Scored) -> str:
         try:
-            text = method(json.loads(json.dumps(record.before)), allowed)
+            text = method(json.loads(json.dumps(self.record.before)), allowed)
             if not isinstance(text, str):
                 raise TypeError(f"returned {type(text).__name__} instead of text")
         except Exception as fault:  # noqa: BLE001  (a method's fault is a result)
             made.fault, text = f"{type(fault).__name__}: {fault}"[:300], ""
-    if len(text) > allowed:
-        made.fault = made.fault or f"{len(text)} characters, {allowed} allowed; cut"
-        text = text[:allowed]
-    made.characters = len(text)
-    _count(record, text, made, variant)
-    return made
+        return text
 
-
-def _count(record: Record, text: str, made: Scored, variant: Variant) -> None:
-    session = Recorded(id=record.id, source="", format="anthropic", messages=[*record.before, *record.after])
-    needs = needs_of(session, atoms=Atoms(variant), pinned=False)
-    sight = Sight(needs)
-    sight.update([{"role": "user", "content": text}])
-    first_cut = len(record.before)
-    last = max((n for n, item in enumerate(needs.facts.items) if item.at[0] < first_cut), default=-1)
-    before = {line for lines in needs.item_lines[: last + 1] for line in lines}
-    used: set[str] = set()
-    for r in needs.rounds:
-        if r.cut < first_cut:
-            continue
-        for reference in r.references:
-            if reference.atom in needs.held and _held_by(needs, reference.atom, before):
-                made.every[0] += sight.sighting(reference.atom, reference.held) == "supported"
-                made.every[1] += 1
-            if reference.place > last or reference.atom in used:
+    def _count(self, text: str, made: Scored) -> None:
+        needs, sight = self._needs, Sight(self._needs)
+        sight.update([{"role": "user", "content": text}])
+        used: set[str] = set()
+        for r in needs.rounds:
+            if r.cut < len(self.record.before):
                 continue
-            used.add(reference.atom)
-            seen = sight.sighting(reference.atom, reference.held)
-            for pair in [made.all] if reference.content else [made.all, made.locators]:
-                pair[0] += seen == "supported"
-                pair[1] += 1
-            made.bare += seen == "bare"
-    _words(needs, sight, last, made)
-
-
-def _held_by(needs: Needs, atom: str, lines: set[int]) -> bool:
-    return any(line in lines for line in needs.held[atom])
-
-
-def _words(needs: Needs, sight: Sight, last: int, made: Scored) -> None:
-    """Count the user's own lines that the text holds."""
-    from danshari.bench.state import history_of
-
-    for place, line in history_of(needs).rules:
-        if place <= last:
-            made.words[0] += sight.shows(line)
-            made.words[1] += 1
+            for reference in r.references:
+                seen = sight.sighting(reference.atom, reference.held)
+                if any(line in self._before for line in needs.held[reference.atom]):
+                    made.every[0] += seen == "supported"
+                    made.every[1] += 1
+                if reference.place > self._last or reference.atom in used:
+                    continue
+                used.add(reference.atom)
+                for pair in [made.all] if reference.content else [made.all, made.locators]:
+                    pair[0] += seen == "supported"
+                    pair[1] += 1
+                made.bare += seen == "bare"
+        made.words = [sum(map(sight.shows, self._rules)), len(self._rules)]
 
 
 def summed(scores: Sequence[Scored]) -> list[dict[str, Any]]:

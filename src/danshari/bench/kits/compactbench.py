@@ -87,7 +87,7 @@ def scored(cases: Path, suite: str) -> dict[str, float]:
 def main() -> None:
     """Run both."""
     cases = Path(sys.argv[1])
-    suites = [p.name for p in sorted(cases.iterdir()) if p.is_dir()]
+    suites = [p.name for p in sorted(cases.iterdir()) if p.is_dir() and load_suite(p)]
     found = {s: {**retention(cases, s, "medium"), "echo reader": scored(cases, s)} for s in suites}
     print(json.dumps({"kit": "compactbench", "suites": found}))  # noqa: T201
 

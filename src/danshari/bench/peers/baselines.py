@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from danshari.bench.play import Compact, Contender, Setting
@@ -46,15 +47,15 @@ def keep_last_batched(setting: Setting) -> Compact:
     return _remembering(compact)
 
 
-def openhands_masking(setting: Setting) -> Compact:
-    """Mask every result before the newest 10 events, as OpenHands did up to 1.6.0 (a call is an event too).
+def openhands_masking(events: int, setting: Setting) -> Compact:
+    """Mask every result before the newest events, as OpenHands did up to 1.6.0 (a call is an event too).
 
     On the wire that version also dropped the turns whose results were masked; here, as in the papers, calls stay.
     """
     del setting
 
     def compact(messages: list[Any]) -> Sequence[Any]:
-        left, border = EVENTS, len(messages)
+        left, border = events, len(messages)
         while border > 0 and left > 0:
             border -= 1
             left -= max(1, len(messages[border].get("tool_calls") or ()))
@@ -65,6 +66,16 @@ def openhands_masking(setting: Setting) -> Compact:
         return shown
 
     return _remembering(compact)
+
+
+def masking(events: int = EVENTS) -> Contender:
+    """Make the contender with another window; the name says so."""
+    return Contender(
+        name="openhands-masking" if events == EVENTS else f"openhands-masking:{events}",
+        about=f"OpenHands observation masking, newest {events} events",
+        start=partial(openhands_masking, events),
+        format="openai-chat",
+    )
 
 
 def ends(setting: Setting) -> Compact:
@@ -132,12 +143,7 @@ BASELINES: tuple[Contender, ...] = (
         format="openai-chat",
         budgeted=True,
     ),
-    Contender(
-        name="openhands-masking",
-        about=f"OpenHands observation masking, newest {EVENTS} events",
-        start=openhands_masking,
-        format="openai-chat",
-    ),
+    masking(),
     Contender(name="ends", about=f"first and last {ENDS // 2} characters of each result", start=ends,
               format="openai-chat"),
 )  # fmt: skip

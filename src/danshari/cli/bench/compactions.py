@@ -9,17 +9,19 @@ from typing import Any
 import click
 
 from danshari.bench.atoms import VARIANTS, definition
-from danshari.bench.compactions import METHODS, Method, Record, Scored, read_records, score, summed
+from danshari.bench.compactions import METHODS, Judge, Method, Record, Scored, read_records, summed
 from danshari.bench.comparison import commit
 from danshari.cli.common import PATHS, each, emit_json, out, table, write_json
 from danshari.errors import ArgumentError, SessionError
 
-Job = tuple[Record, str, float, Any]
+Job = tuple[Record, tuple[str, ...], tuple[float, ...], Any]
 
 
-def _work(job: Job) -> Scored:
-    record, name, share, variant = job
-    return score(record, name, None if name == "own" else method_named(name), share=share, variant=variant)
+def _work(job: Job) -> list[Scored]:
+    record, names, shares, variant = job
+    judge = Judge(record, variant=variant)
+    methods = {name: None if name == "own" else method_named(name) for name in names}
+    return [judge.score(name, method, share=share) for share in shares for name, method in methods.items()]
 
 
 def method_named(name: str) -> Method:
@@ -62,9 +64,8 @@ def compactions_command(
     records = list(read_records(paths))
     if not records:
         raise SessionError(f"{', '.join(map(str, paths))}: no compaction record found")
-    jobs: list[Job] = [(record, name, share, atoms) for share in shares for name in names for record in records]
-    scores = each(_work, jobs, "scoring")
-    rows = summed(scores)
+    jobs: list[Job] = [(record, tuple(names), shares, atoms) for record in records]
+    rows = summed([scored for found in each(_work, jobs, "scoring") for scored in found])
     found = {"commit": commit(), "atoms": {"variant": atoms, "hash": definition().hash}, "rows": rows}
     if json_out is not None and str(json_out) == "-":
         emit_json(found)
@@ -87,8 +88,8 @@ def _print(rows: list[dict[str, Any]]) -> None:
     out.print(shown)
     out.print(
         "all: of the atoms the next calls use, that stood before and that nothing has shown since: share that the text "
-        "supports by a line · locators: those in paths, patterns, queries, commands, old text · every use: whatever was "
-        "shown since · user lines: the user's own lines verbatim in the text · range: 95 % over records",
+        "supports by a line · locators: those in paths, patterns, queries, commands, old text · every use: "
+        "whatever was shown since · user lines: the user's own lines verbatim in the text · range: 95 % over records",
         style="dim",
         highlight=False,
     )
