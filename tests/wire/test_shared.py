@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from danshari.bench.measures import Support
 
 from danshari.bench.cases import Session
-from danshari.bench.measures import Support
 from danshari.bench.replay import VECTORS, cuts, replay
 from danshari.bench.schedule import best_schedule
 from danshari.bench.validity import check_views

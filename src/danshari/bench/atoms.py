@@ -58,6 +58,8 @@ class Definition:
     number_least: int
     word_least: int
     extensions: frozenset[str]
+    heads: frozenset[str]
+    faceless: frozenset[str]
     stop: frozenset[str]
 
     @cached_property
@@ -72,7 +74,8 @@ def definition() -> Definition:
     table = tomllib.loads(data.text("atoms.toml"))
     stop = {word for words in table.pop("stop").values() for word in words.split()}
     stop |= {word.rsplit(".", 1)[-1] for word in stop}
-    return Definition(stop=frozenset(stop), extensions=frozenset(table.pop("extensions").split()), **table)
+    extensions, heads, faceless = (frozenset(table.pop(name).split()) for name in ("extensions", "heads", "faceless"))
+    return Definition(stop=frozenset(stop), extensions=extensions, heads=heads, faceless=faceless, **table)
 
 
 class Atoms:
@@ -108,9 +111,12 @@ class Atoms:
         text = text.rstrip(".-")
         if "." in text:
             if text.rsplit(".", 1)[-1].lower() in self._made.extensions and len(text) > 4:
-                found.add(text)
+                if text not in self._made.faceless or self.variant == "loose":
+                    found.add(text)
                 return
             parts = text.split(".")
+            if parts[0] in self._made.heads and self.variant != "loose":
+                return
             if len(parts) > 1 and text not in self._stop and all(len(p) > 1 for p in parts):
                 found.add(text)
         else:

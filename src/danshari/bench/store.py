@@ -5,6 +5,7 @@ Everything here can be deleted at any time. A half-written or foreign file is se
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from functools import cache
@@ -64,10 +65,11 @@ class Store:
         path = self.path(key)
         try:
             value = json.loads(path.read_bytes())
-        except FileNotFoundError:
+        except OSError:
             return None
-        except (OSError, ValueError):
-            path.rename(path.with_suffix(".broken"))
+        except ValueError:
+            with contextlib.suppress(OSError):
+                path.rename(path.with_suffix(".broken"))
             return None
         return value.get("value") if isinstance(value, dict) and value.get("format") == FORMAT else None
 
@@ -80,4 +82,5 @@ class Store:
             beside.write_text(json.dumps({"format": FORMAT, "value": value}), encoding="utf-8")
             beside.replace(path)
         except OSError:
-            beside.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)

@@ -63,6 +63,9 @@ class Script:
         at = len(self.session.messages) - 1
         while at >= 0 and self.session.messages[at]["role"] == "tool":
             at -= 1
+        if at < 0 or self.session.messages[at]["role"] != "assistant":
+            self.assistant(calls=calls)
+            return
         made = [call(i, name, arguments) for i, name, arguments in calls]
         self.session.messages[at].setdefault("tool_calls", []).extend(made)
         self._open.update({c["id"]: at for c in made})

@@ -22,6 +22,8 @@ from danshari.bench.store import Store, cache_home, digest
 
 LIMIT = 120.0
 """Seconds a peer may take for one session."""
+SEARCHED: tuple[str, ...] = ()
+"""Folders that workers search for modules besides danshari's own."""
 
 
 class Worker:
@@ -67,7 +69,7 @@ class Worker:
             environ = {
                 "PATH": os.environ.get("PATH", ""),
                 "HOME": self._home.name,
-                "PYTHONPATH": str(Path(danshari.__file__).parent.parent),
+                "PYTHONPATH": os.pathsep.join([str(Path(danshari.__file__).parent.parent), *SEARCHED]),
                 "PYTHONHASHSEED": "0",
                 "TIKTOKEN_CACHE_DIR": ranks(Path(self._python)),
             }

@@ -1,0 +1,385 @@
+"""The comparison's machinery: statistics, peers in their processes, the store, bad input, the same bytes twice, the page."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from danshari.bench.chart import Axis, Bar, Series, scatter, stacked
+from danshari.bench.comparison import compare
+from danshari.bench.needs import needs_of
+from danshari.bench.peers import PEERS, Peer, peer
+from danshari.bench.peers.views import Worker, contender
+from danshari.bench.play import Setting
+from danshari.bench.report import write_report
+from danshari.bench.stats import Bootstrap, holm
+from danshari.bench.store import Store
+from danshari.cli import cli
+from danshari.cli.reporting import bundled_sessions
+from danshari.core.prices import Prices
+from danshari.errors import ArgumentError, DanshariError
+from danshari.sessions import Recorded, read
+from danshari.testing import Call, Turn, conversation
+
+TOYS = "tests.unit.toy_peers"
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DANSHARI_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "160")
+
+
+def one_by_one(work: Callable[[Any], Any], jobs: Sequence[Any], description: str) -> list[Any]:
+    return [work(job) for job in jobs]
+
+
+def session(name: str = "s", rounds: int = 5) -> Recorded:
+    turns = [
+        Turn(
+            calls=(
+                Call(name="Bash", arguments={"command": f"tail part_{n}.log"}, result=f"see part_{n + 1}.log\n" * 9),
+            )
+        )
+        for n in range(rounds)
+    ]
+    messages = conversation("openai-chat", "Find the fault.", [*turns, Turn(text="Found.")])
+    return Recorded(id=name, source="t", format="openai-chat", messages=messages, model="gpt-5").placed("toys")
+
+
+def run(*arguments: str) -> Result:
+    """Run a command as `main` does: danshari's own errors are one line and exit code 1."""
+    result = CliRunner().invoke(cli, ["bench", *arguments])
+    if isinstance(result.exception, DanshariError):
+        result.output_bytes += str(result.exception).encode()
+    elif result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+# ── statistics ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_bootstrap_is_seeded_and_holds_the_value() -> None:
+    pairs = {f"t{n}": (float(n % 4), 4.0) for n in range(40)}
+    first, second = (Bootstrap(list(pairs)).ratio(pairs) for _ in range(2))
+    assert first == second
+    assert first.low is not None
+    assert first.high is not None
+    assert first.value is not None
+    assert first.low < first.value < first.high
+    assert first.value == pytest.approx(0.375)
+    alone = Bootstrap(["t"]).ratio({"t": (1.0, 2.0)})
+    assert (alone.value, alone.low) == (0.5, None)
+    assert Bootstrap([]).ratio({}).value is None
+
+
+def test_paired_differences_and_holm() -> None:
+    pairs = {f"t{n}": (float(n % 4), 4.0) for n in range(40)}
+    better = {t: (a + 0.5, b) for t, (a, b) in pairs.items()}
+    draws = Bootstrap(list(pairs))
+    difference, p = draws.difference(better, pairs)
+    assert difference.value == pytest.approx(0.125)
+    assert p < 0.01
+    same, p_same = draws.difference(pairs, pairs)
+    assert (same.value, p_same) == (0.0, 1.0)
+    assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == {"a": pytest.approx(0.03), "c": pytest.approx(0.06),
+                                                      "b": pytest.approx(0.06)}  # fmt: skip
+
+
+# ── peers ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def setting() -> Setting:
+    made = needs_of(session())
+    return Setting(format="openai-chat", model="gpt-5", prices=Prices(), needs=made)
+
+
+def toy(start: str) -> Peer:
+    return Peer(name=f"toy-{start}", about="", module=TOYS, start=start)
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A worker that can see the toys; its time limit is short."""
+    import sys
+
+    import danshari.bench.peers.views as views
+
+    made = Worker(sys.executable, limit=15)
+    root = str(Path(__file__).parent.parent.parent)
+    monkeypatch.setattr(views, "SEARCHED", (root,))
+    monkeypatch.setitem(views._workers, sys.executable, made)
+    yield made
+    made.stop()
+
+
+def test_a_peer_runs_in_its_process_and_is_remembered(worker: Worker) -> None:
+    made = setting()
+    compact = contender(toy("honest")).start(made)
+    views = [compact(made.needs.session.messages[: r.cut]) for r in made.needs.rounds]
+    assert views[0] == made.needs.session.messages[:1]
+    assert views[-1][1]["content"].startswith("[{'role'")
+    assert len(made.calls) == len([v for v in views if len(v) == 2 and v[1]["role"] == "user"])
+    worker.stop()
+    worker._python = "/nowhere/python"
+    again = setting()
+    assert contender(toy("honest")).start(again)([]) == views[0]  # from the store: no process was needed
+
+
+def test_a_crash_is_noted_and_the_rest_goes_on(worker: Worker) -> None:
+    made = setting()
+    contender(toy("crash")).start(made)
+    assert made.faults == ["request 3: ValueError: no idea", "request 6: ValueError: no idea"]
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [("die", "the process ended"), ("calls_home", "OSError"), ("nothing_of_the_kind", "AttributeError")],
+)
+def test_what_stops_a_peer_is_said(worker: Worker, start: str, said: str) -> None:
+    with pytest.raises(RuntimeError, match=said):
+        contender(toy(start)).start(setting())
+
+
+def test_a_hanging_peer_meets_its_time_limit(worker: Worker) -> None:
+    worker.limit = 1.5
+    with pytest.raises(RuntimeError, match="time limit"):
+        contender(toy("hang")).start(setting())
+    worker.limit = 15
+    assert contender(toy("chatter")).start(setting())([])  # a new process answers, whatever it prints
+
+
+def test_garbage_instead_of_an_answer(tmp_path: Path) -> None:
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\nread line\necho 'not json'\n", encoding="utf-8")
+    script.chmod(0o755)
+    made = Worker(script, limit=10)
+    assert "garbage" in made.ask({"module": "x"})["broken"]
+    made.stop()
+
+
+def test_a_peer_that_writes_into_its_input_harms_nobody(worker: Worker) -> None:
+    made = setting()
+    before = json.dumps(made.needs.session.messages)
+    view = contender(toy("changes_its_input")).start(made)([])
+    assert view[0]["content"] == "gone"
+    assert json.dumps(made.needs.session.messages) == before
+
+
+def test_peer_rows() -> None:
+    assert len({p.name for p in PEERS}) == len(PEERS) >= 8
+    assert all(p.requires and "==" in p.requires[0] for p in PEERS)
+    with pytest.raises(ArgumentError, match="known: langchain-clear"):
+        peer("nobody")
+
+
+# ── the store ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_half_written_file_is_set_aside(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.put("abcd", {"x": 1})
+    assert store.get("abcd") == {"x": 1}
+    store.path("abcd").write_text('{"format": 1, "val', encoding="utf-8")
+    assert store.get("abcd") is None
+    assert store.path("abcd").with_suffix(".broken").exists()
+    store.put("abcd", 2)
+    assert store.get("abcd") == 2
+    store.path("abcd").write_text('{"format": 99, "value": 3}', encoding="utf-8")
+    assert store.get("abcd") is None
+
+
+def test_a_folder_that_cannot_be_written_only_costs_the_reuse(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    store = Store(tmp_path / "file")
+    store.put("abcd", 1)
+    assert store.get("abcd") is None
+
+
+# ── the comparison ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_same_bytes_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions = [s.placed("bundled") for p in bundled_sessions()[:2] for s in read(p)]
+    found = []
+    for turn in range(2):
+        monkeypatch.setenv("DANSHARI_CACHE", str(tmp_path / f"cache{turn}"))
+        made = compare(sessions, ["balanced", "keep-last"], vectors=(".10", ".02"), budgets=(0.5,), each=one_by_one)
+        made.pop("timing")
+        found.append(json.dumps(made))
+    assert found[0] == found[1]
+    rows = {(r["contender"], r["vector"], r["budget"]): r for r in json.loads(found[0])["rows"]}
+    off, mine, plain = rows["off", ".10", None], rows["balanced", ".10", None], rows["keep-last", ".10", None]
+    assert off["dollars"]["value"] == off["tokens"] == off["sar"]["value"] == 1.0
+    assert mine["dollars"]["value"] < 1 < plain["dollars"]["value"]
+    assert mine["invalid_requests"] == mine["faulty_sessions"] == 0
+    assert mine["files_f1"] > 0.9
+    assert rows["keep-last", ".10", 0.5]["tokens"] < 1
+
+
+def test_an_interrupted_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells that were finished are read back: a second run plays nothing."""
+    import danshari.bench.study as study
+
+    compare([session()], ["balanced"], vectors=(".10",), each=one_by_one)
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("played again")
+
+    monkeypatch.setattr(study, "play", never)
+    found = compare([session()], ["balanced"], vectors=(".10",), each=one_by_one)
+    assert {r["contender"] for r in found["rows"]} == {"off", "balanced"}
+
+
+def test_sessions_with_nothing_to_measure_are_said_and_kept() -> None:
+    """No request at all is noted; no action and no reference give empty shares, not errors."""
+    silent = Recorded(id="silent", source="t", format="openai-chat", messages=[{"role": "user", "content": "Hi"}])
+    talk = conversation("openai-chat", "Hi.", [Turn(text="Hello.", user="Bye."), Turn(text="Bye.")])
+    chat = Recorded(id="chat", source="t", format="openai-chat", messages=talk, model="gpt-5")
+    found = compare([silent.placed("a"), chat.placed("a")], ["balanced"], vectors=(".10",), each=one_by_one)
+    assert "silent: no request in it (no assistant message); left out" in found["notes"]
+    row = next(r for r in found["rows"] if r["contender"] == "balanced")
+    assert (row["sessions"], row["sar"]["value"], row["sar"]["n"]) == (1, None, 0)
+    assert "No action referred" in write_report(found)
+
+
+def test_an_invalid_contender_is_a_row_that_says_so(tmp_path: Path) -> None:
+    own = tmp_path / "mine.py"
+    own.write_text("def orphans(messages):\n    return [m for m in messages if m['role'] != 'assistant']\n"
+                   "def fails(messages):\n    raise KeyError('x')\n"
+                   "def nothing(messages):\n    return None\n", encoding="utf-8")  # fmt: skip
+    names = [f"{own}:{n}" for n in ("orphans", "fails", "nothing")]
+    found = compare([session()], names, vectors=(".10",), each=one_by_one)
+    rows = {r["contender"]: r for r in found["rows"] if r["group"] == "all"}
+    assert rows[names[0]]["invalid_sessions"] == 1
+    assert "follows no assistant message" in rows[names[0]]["problem"]
+    assert rows[names[1]]["fault"] == "KeyError: 'x'"
+    assert "NoneType" in rows[names[2]]["fault"]
+    assert all(rows[name]["sessions"] == 1 for name in names)
+    page = write_report(found)
+    assert "follows no assistant message" in page
+
+
+# ── pages and commands ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Balanced(HTMLParser):
+    """Checks that tags close in order."""
+
+    VOID = frozenset({"meta", "br", "line", "rect", "circle", "polyline", "hr"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+def test_sessions_command_writes_json_and_a_page(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    result = run("sessions", str(bundled_sessions()[0]), "--policy", "balanced", "--policy", "literal", "--peer", "ends",
+                 "--budgets", "0.3", "--prices", ".10", "--json", str(folder), "--html", str(folder))  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "balanced" in result.output
+    (written,) = folder.glob("sessions-*.json")
+    found = json.loads(written.read_text(encoding="utf-8"))
+    assert {r["contender"] for r in found["rows"]} == {"off", "balanced", "literal", "ends"}
+    (page,) = folder.glob("sessions-*.html")
+    parser = Balanced()
+    parser.feed(page.read_text(encoding="utf-8"))
+    assert parser.open == []
+    assert "prefers-color-scheme:dark" in page.read_text(encoding="utf-8")
+    assert "<script" not in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("sessions", "nowhere.json"), "no such file"),
+        (("sessions", "{session}", "--policy", "nobody"), "unknown contender 'nobody'"),
+        (("sessions", "{session}", "--peer", "langchain-trim"), "danshari bench peers install langchain-trim"),
+        (("sessions", "{session}", "--budgets", "3"), "give shares between 0 and 1"),
+        (("compactions", "{session}"), "needs `before`, `summary` and `after`"),
+        (("compactions", "{record}", "--method", "x.py:f"), "unknown method"),
+        (("cases", "{folder}"), "needs check_case.py"),
+        (("kits", "run", "nobody"), "unknown kit"),
+        (("kits", "run", "conformance"), "danshari bench kits install conformance"),
+        (("kits", "run", "ctxdrift"), "needs --cases"),
+        (("peers", "install", "nobody"), "unknown peer"),
+    ],
+)
+def test_wrong_use_is_said_plainly(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    record = tmp_path / "record.json"
+    record.write_text(json.dumps({"before": [], "summary": "s", "after": []}), encoding="utf-8")
+    places = {"session": str(bundled_sessions()[0]), "record": str(record), "folder": str(tmp_path)}
+    result = run(*(a.format(**places) for a in arguments))
+    assert result.exit_code == 1
+    assert said in result.output
+    assert "Traceback" not in result.output
+
+
+def test_compactions_command_and_own_methods(tmp_path: Path) -> None:
+    read_call = Call(name="Read", arguments={"file_path": "src/ledger.py"}, result="def ledger_total(entries):\n")
+    later = Call(name="Grep", arguments={"pattern": "ledger_total"}, result="src/ledger.py:1")
+    messages = conversation("anthropic", "Mend it.", [Turn(calls=(read_call,)), Turn(calls=(later,))])
+    record = {"id": "r", "before": messages[:3], "summary": "The fault is in `ledger_total(entries)`, I think.",
+              "after": messages[3:]}  # fmt: skip
+    (tmp_path / "r.json").write_text(json.dumps(record), encoding="utf-8")
+    own = tmp_path / "own.py"
+    own.write_text("def short(before, max_chars):\n    return 'x' * 9000\ndef broken(before, max_chars):\n    return 1 / 0\n",
+                   encoding="utf-8")  # fmt: skip
+    result = run("compactions", str(tmp_path / "r.json"), "--method", "danshari", "--method", f"{own}:short",
+                 "--method", f"{own}:broken", "--share", "1", "--json", "-")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    rows = {r["method"]: r for r in json.loads(result.output)["rows"]}
+    assert rows["danshari"]["locators"]["value"] == 1.0
+    assert "allowed; cut" in rows[f"{own}:short"]["fault"]
+    assert "ZeroDivisionError" in rows[f"{own}:broken"]["fault"]
+
+
+def test_lists_of_peers_and_kits() -> None:
+    for group in ("peers", "kits"):
+        rows = json.loads(run(group, "list", "--json").output)
+        assert rows
+        assert not any(row["installed"] for row in rows)
+        assert run(group, "list").exit_code == 0
+
+
+def test_charts_stay_inside_their_frame() -> None:
+    series = [Series(name=f"s{n}", points=[(n / 9, 2.0 - n)], colour="red", ring=True) for n in range(10)]
+    drawn = scatter(series, Axis(title="x"), Axis(title="y", low=0.2), title="t<")
+    assert "t&lt;" in drawn
+    assert drawn.count("<circle") == 10
+    bars = stacked([Bar(name="a", parts=[("x", 0.6), ("y", 0.4)])], {"x": "red", "y": "blue"}, title="b", least=0.5)
+    assert bars.count("<rect") == 4
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no browser (chromium) here")
+def test_the_page_in_a_real_browser(tmp_path: Path) -> None:
+    """It renders with its charts and tables, and nothing in it fails."""
+    found = compare([session("a", 24), session("b", 22)], ["balanced", "ends"], vectors=(".10",), budgets=(0.3,),
+                    each=one_by_one)  # fmt: skip
+    page = tmp_path / "page.html"
+    page.write_text(write_report(found), encoding="utf-8")
+    done = subprocess.run(
+        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", page.as_uri()],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout.count("<svg") >= 3
+    assert done.stdout.count("<tr") > 10
+    assert "balanced" in done.stdout
