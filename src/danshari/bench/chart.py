@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-WIDTH, HEIGHT = 560, 400
+SMALL, WIDE = (560, 400), (1120, 560)
+"""Width and height of a chart beside another, and of one alone."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 16, 14, 42
 
 
@@ -40,21 +41,22 @@ class Axis:
 
 
 class _Frame:
-    def __init__(self, x: Axis, y: Axis) -> None:
+    def __init__(self, x: Axis, y: Axis, size: tuple[int, int]) -> None:
         self.x_axis, self.y_axis = x, y
+        self.width, self.height = size
 
     def x(self, value: float) -> float:
         axis = self.x_axis
         share = (min(value, axis.high) - axis.low) / (axis.high - axis.low)
-        return _LEFT + share * (WIDTH - _LEFT - _RIGHT)
+        return _LEFT + share * (self.width - _LEFT - _RIGHT)
 
     def y(self, value: float) -> float:
         axis = self.y_axis
         share = (max(value, axis.low) - axis.low) / (axis.high - axis.low)
-        return HEIGHT - _BOTTOM - share * (HEIGHT - _TOP - _BOTTOM)
+        return self.height - _BOTTOM - share * (self.height - _TOP - _BOTTOM)
 
     def drawn(self) -> list[str]:
-        left, right, bottom, top = _LEFT, WIDTH - _RIGHT, HEIGHT - _BOTTOM, _TOP
+        left, right, bottom, top = _LEFT, self.width - _RIGHT, self.height - _BOTTOM, _TOP
         parts = []
         for tick in (t for t in self.y_axis.ticks if t >= self.y_axis.low):
             at = self.y(tick)
@@ -64,17 +66,17 @@ class _Frame:
             at = self.x(tick)
             parts.append(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{top}" y2="{bottom}"/>')
             parts.append(f'<text class="tick" x="{at:.1f}" y="{bottom + 16}" text-anchor="middle">{tick:g}</text>')
-        parts.append(f'<text class="axis" x="{(left + right) / 2}" y="{HEIGHT - 6}" text-anchor="middle">'
+        parts.append(f'<text class="axis" x="{(left + right) / 2}" y="{self.height - 6}" text-anchor="middle">'
                      f"{escape(self.x_axis.title)}</text>")  # fmt: skip
         parts.append(f'<text class="axis" x="14" y="{(top + bottom) / 2}" text-anchor="middle" '
                      f'transform="rotate(-90 14 {(top + bottom) / 2})">{escape(self.y_axis.title)}</text>')  # fmt: skip
         return parts
 
 
-def scatter(series: Sequence[Series], x: Axis, y: Axis, *, title: str) -> str:
+def scatter(series: Sequence[Series], x: Axis, y: Axis, *, title: str, size: tuple[int, int] = SMALL) -> str:
     """Draw points and curves; every point tells its name and values on hover."""
-    frame = _Frame(x, y)
-    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">', *frame.drawn()]
+    frame = _Frame(x, y, size)
+    parts = [f'<svg viewBox="0 0 {size[0]} {size[1]}" role="img" aria-label="{escape(title)}">', *frame.drawn()]
     taken: list[tuple[float, float, float]] = []
     for one in series:
         points = [(frame.x(a), frame.y(b)) for a, b in one.points]
@@ -100,13 +102,14 @@ def _label(one: Series, frame: _Frame, taken: list[tuple[float, float, float]]) 
     """Write a name beside its last point, moved up or down until it covers no other."""
     a, b = frame.x(one.points[-1][0]), frame.y(one.points[-1][1])
     wide = 6.1 * len(one.name)
-    left = a + 9 + wide > WIDTH - _RIGHT
+    left = a + 9 + wide > frame.width - _RIGHT
     start = a - 9 - wide if left else a + 9
     at = b + 4
     for step in (0, -12, 12, -24, 24, -36, 36, -48, 48, 60, -60):
         if all(abs(b + 4 + step - y) > 11 or start > x + w or start + wide < x for x, y, w in taken):
             at = b + 4 + step
             break
+    at = max(at, 11)
     taken.append((start, at, wide))
     return f'<text class="name" x="{start:.1f}" y="{at:.1f}" fill="{one.colour}">{escape(one.name)}</text>'
 
@@ -123,7 +126,7 @@ class Bar:
 def stacked(bars: Sequence[Bar], colours: dict[str, str], *, title: str, least: float = 0.0) -> str:
     """Draw horizontal stacked bars between `least` and 1, with a legend."""
     row, left, top = 19, 148, 30
-    height, width = top + row * len(bars) + 22, WIDTH
+    height, width = top + row * len(bars) + 22, SMALL[0]
     scale = (width - left - 16) / (1 - least)
     parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}">']
     place = left

@@ -8,7 +8,7 @@ from string import Template
 from typing import Any
 
 from danshari import data
-from danshari.bench.chart import Axis, Bar, Series, scatter, stacked
+from danshari.bench.chart import WIDE, Axis, Bar, Series, scatter, stacked
 from danshari.bench.report_tables import faults_table, headline_table, money_table, sessions_table, state_table
 
 Row = Mapping[str, Any]
@@ -61,22 +61,31 @@ def _colour(name: str) -> str:
 def _plots(rows: Sequence[Row], found: Mapping[str, Any]) -> str:
     bound = next((b for b in found["bounds"] if b["group"] == rows[0]["group"]), None)
     axis = Axis(title="actions with all they needed (SAR)", low=0.2)
+    still = [r["contender"] for r in _defaults(rows) if r["contender"] != "off" and _does_nothing(r)]
+    moved = [r for r in rows if r["budget"] is not None or not _does_nothing(r) or r["contender"] == "off"]
     tokens = scatter(
-        [*_bounds(bound), *_series(rows, lambda r: r["tokens"], "first")],
-        Axis(title="tokens sent, of doing nothing"), axis, title="SAR against tokens",
+        [*_bounds(bound), *_series(moved, lambda r: r["tokens"], "first")],
+        Axis(title="tokens sent, of doing nothing"), axis, title="SAR against tokens", size=WIDE,
     )  # fmt: skip
-    figures = [_figure(tokens, "Rings: own defaults at cache read .10. Small dots joined: budgets. Dashed: lines kept at "
-                       "random, and the newest only. The line at the left: what a clairvoyant would need.")]  # fmt: skip
+    note = f" Like doing nothing at their own triggers: {', '.join(still)}." if still else ""
+    first = _figure(tokens, "Rings: own defaults at cache read .10. Small dots joined: the same contender told to stay below "
+                    "10, 20, 30, 50 and 70 % of the session's largest context. Dashed: lines kept at random, and the newest "
+                    f"only. The line at the left: what a clairvoyant would need to keep.{note}")  # fmt: skip
+    figures = []
     for vector in [v for v in (".10", ".025") if any(r["vector"] == v for r in rows)]:
         chart = scatter(
-            _series([r for r in rows if r["vector"] == vector and r["budget"] is None], _dollars, vector),
+            _series([r for r in moved if r["vector"] == vector and r["budget"] is None], _dollars, vector),
             Axis(title=f"input dollars, of doing nothing (cache read {vector})", high=2.0,
                  ticks=(0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75, 2)),
             axis, title=f"SAR against dollars at {vector}",
         )  # fmt: skip
         figures.append(_figure(chart, f"Cache read {vector}. Right of 1 a contender costs more than doing nothing; beyond "
                                       "2 it stands at the edge."))  # fmt: skip
-    return f'<h2>Kept, against sent and paid</h2><div class="plots">{"".join(figures)}</div>'
+    return f'<h2>Kept, against sent and paid</h2>{first}<div class="plots">{"".join(figures)}</div>'
+
+
+def _does_nothing(row: Row) -> bool:
+    return abs(row["tokens"] - 1) < 0.005 and row["sar"]["value"] in (None, 1.0)
 
 
 def _dollars(row: Row) -> float:
@@ -97,7 +106,10 @@ def _series(rows: Sequence[Row], x: Any, vector: str) -> list[Series]:
         points = [*curve, *((x(r), r["sar"]["value"]) for r in own)]
         if curve:
             made.append(Series(name=name, points=curve, colour=_colour(name), line=True, label=False))
-        made.append(Series(name=name, points=points[-1:], colour=_colour(name), ring=True))
+        if own:
+            made.append(Series(name=name, points=points[-1:], colour=_colour(name), ring=True))
+        elif curve:
+            made.append(Series(name=name, points=curve[2:3] or curve[:1], colour=_colour(name), marks=False))
     return made
 
 

@@ -51,10 +51,10 @@ class Bootstrap:
         size = len(self.tasks)
         self._draws = [Counter(draw.choices(range(size), k=size)) for _ in range(resamples)] if size > 1 else []
 
-    def ratio(self, pairs: Pairs) -> Estimate:
-        """Give a pooled ratio and its percentile interval."""
+    def ratio(self, pairs: Pairs, *, interval: bool = True) -> Estimate:
+        """Give a pooled ratio and, unless told not to, its percentile interval."""
         above, below = self._columns(pairs)
-        values = sorted(v for v in self._resampled(above, below) if v is not None)
+        values = sorted(v for v in self._resampled(above, below) if v is not None) if interval else []
         n = sum(below)
         low, high = _percentiles(values)
         present = sum(1 for task in self.tasks if pairs.get(task, (0, 0))[1])

@@ -117,6 +117,7 @@ class _Group:
         money = self.money(cell, vector)
         ratios = sorted((a / b, n) for (a, b), n in zip(money, self.numbers, strict=True) if b)
         worst = ratios[-1] if ratios else (1.0, self.numbers[0])
+        whole = cell.budget is None
         row: dict[str, Any] = {
             "group": self.name,
             "contender": cell.contender,
@@ -124,7 +125,7 @@ class _Group:
             "budget": cell.budget,
             "sessions": len(found),
             "requests": sum(f["requests"] for f in found),
-            "dollars": self.draws.ratio(self.pairs(money)).to_dict(),
+            "dollars": self.draws.ratio(self.pairs(money), interval=whole).to_dict(),
             "dollars_median": rounded(ratios[len(ratios) // 2][0]) if ratios else 1.0,
             "dollars_p95": rounded(ratios[round(0.95 * (len(ratios) - 1))][0]) if ratios else 1.0,
             "dollars_worst": rounded(worst[0]),
@@ -139,9 +140,9 @@ class _Group:
             "faulty_sessions": sum(bool(f["faults"]) for f in found),
             "fault": next((f["fault"] for f in found if f["fault"]), ""),
             "model_calls": sum(f["model_calls"] for f in found),
-            "sar": self.draws.ratio(self.tallied(cell, "sar")).to_dict(),
-            "edits": self.draws.ratio(self.tallied(cell, "edits")).to_dict(),
-            "old": self.draws.ratio(self.tallied(cell, "old")).to_dict(),
+            "sar": self.draws.ratio(self.tallied(cell, "sar"), interval=whole).to_dict(),
+            "edits": self.draws.ratio(self.tallied(cell, "edits"), interval=whole).to_dict(),
+            "old": self.draws.ratio(self.tallied(cell, "old"), interval=whole).to_dict(),
         }
         for name in SHARES:
             row[name] = _counted(self.tallied(cell, name))

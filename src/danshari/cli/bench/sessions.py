@@ -119,51 +119,40 @@ def _target(path: Path, suffix: str) -> Path:
 
 
 def print_rows(found: dict[str, Any]) -> None:
-    """Print the headline table: long sessions, every contender at its own defaults."""
+    """Print the headline table: long sessions, every contender at its own defaults, dollars at every price vector."""
     group = next(iter(r["group"] for r in found["rows"]))
-    shown = table(
-        "contender",
-        "price",
-        "tokens",
-        "SAR",
-        "95 %",
-        "edits",
-        "hot",
-        "chance",
-        "$",
-        "worst",
-        "hits",
-        "rules",
-        "bad",
-        left=2,
-    )
+    rows: dict[str, dict[str, Any]] = {}
     for row in found["rows"]:
-        if row["group"] != group or row["budget"] is not None:
-            continue
+        if row["group"] == group and row["budget"] is None:
+            rows.setdefault(row["contender"], {})[row["vector"]] = row
+    vectors = list(dict.fromkeys(v for by in rows.values() for v in by))
+    names = ("contender", "tokens", "SAR", "range", "edits", "hot", "rules")
+    shown = table(*names, *(f"$ {v}" for v in vectors), "worst", "hits", "bad")
+    for name, by in rows.items():
+        row = next(iter(by.values()))
         sar = row["sar"]
         shown.add_row(
-            row["contender"],
-            row["vector"],
+            name,
             f"{row['tokens']:.2f}",
             _figure(sar["value"]),
             f"{_figure(sar['low'])}–{_figure(sar['high'])}",
             _figure(row["edits"]["value"]),
             _figure(row["hot"][0] if row["hot"] else None, 3),
-            _figure(row["chance"]),
-            f"{row['dollars']['value']:.2f}",
-            f"{row['dollars_worst']:.2f}",
-            f"{row['hit_rate']:.2f}",
             _figure(row["rule_views"][0] if row["rule_views"] else None),
-            str(row["invalid_sessions"] + row["faulty_sessions"]) if row["contender"] != "off" else "",
+            *(_figure(by[v]["dollars"]["value"]) if v in by else "–" for v in vectors),
+            f"{max(r['dollars_worst'] for r in by.values()):.2f}",
+            f"{row['hit_rate']:.2f}",
+            str(row["invalid_sessions"] + row["faulty_sessions"]) if name != "off" else "",
         )
     out.print(shown)
     first = next(r for r in found["rows"] if r["group"] == group)
     n = f"n {first['sar']['n']:.0f}, {first['sar']['tasks']} tasks"
     out.print(
-        f"{group}: {first['sessions']} sessions, {first['requests']} requests · tokens, $: of doing nothing (input; "
+        f"{group}: {first['sessions']} sessions, {first['requests']} requests, told the first price vector but where $ "
+        "says another · tokens, $: of doing nothing (input; "
         "output and faults left out) · SAR: of the actions with a reference older than 3 rounds, the share whose such "
         f"references are all supported ({n}; range: 95 %) · edits: old texts still there · hot: references up to "
-        "3 rounds old · chance: older references found in views of other repositories · rules: views that hold all "
+        "3 rounds old · rules: views that hold all "
         "user words and imperatives · bad: sessions with an invalid view or a fault · sessions below "
         f"{LONG} rounds: see --json or --html",
         style="dim",
