@@ -66,7 +66,7 @@ def compare(
     surveys = each(survey_of, [(s, variant, none) for s in kept], "surveying")
     study.common = common_atoms(kept, surveys)
     if study.common:
-        surveys = each(survey_of, [(s, variant, study.common) for s in kept], "surveying again without common atoms")
+        surveys = each(survey_of, [(s, variant, study.common) for s in kept], "surveying without common atoms")
     study.surveys = surveys
     study.decoys = choose_decoys(kept, surveys)
     surveyed = time.perf_counter()

@@ -19,9 +19,11 @@ from danshari.bench.cache import VECTORS
 from danshari.bench.contenders import named
 from danshari.bench.needs import HOT, needs_of
 from danshari.bench.play import Contender, Played, play
+from danshari.bench.schedule import best_schedule
 from danshari.bench.scoring import Scorer
 from danshari.bench.state import history_of
 from danshari.bench.store import Store, cache_home, code_hash, digest
+from danshari.data import load_policy
 from danshari.formats import FORMATS, convert
 from danshari.formats import named as format_named
 from danshari.sessions import Recorded
@@ -69,6 +71,8 @@ class Survey:
     events: list[tuple[int, str, int]]
     """(round, atom, age) of every reference."""
     bounds: Bounds | None = None
+    optimal: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Price vector → cost of the cheapest commits that know the future (as `balanced` proposes), and of doing nothing."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,6 +98,10 @@ def survey_of(job: tuple[Recorded, Variant, frozenset[str]]) -> Survey:
         at = r.items
         totals.append(round(total, 1))
     events = [(r.number, x.atom, x.age) for r in needs.rounds for x in r.references]
+    optimal = {}
+    for vector, prices in VECTORS.items():
+        best = best_schedule(session, load_policy("balanced"), prices)
+        optimal[vector] = (best.cost, best.untouched)
     return Survey(
         key=digest(session.format, session.messages),
         rounds=len(needs.rounds),
@@ -102,6 +110,7 @@ def survey_of(job: tuple[Recorded, Variant, frozenset[str]]) -> Survey:
         held=frozenset(needs.held) | needs.head,
         events=events,
         bounds=bounds_of(needs),
+        optimal=optimal,
     )
 
 

@@ -129,6 +129,7 @@ class _Group:
             "dollars_median": rounded(ratios[len(ratios) // 2][0]) if ratios else 1.0,
             "dollars_p95": rounded(ratios[round(0.95 * (len(ratios) - 1))][0]) if ratios else 1.0,
             "dollars_worst": rounded(worst[0]),
+            "dearer_sessions": sum(ratio > 1.0005 for ratio, _ in ratios),
             "worst_session": self.results.study.sessions[worst[1]].id,
             "tokens": rounded(_share((f["tokens"], b["tokens"]) for f, b in zip(found, base, strict=True))),
             "peak": rounded(_share((f["peak"], b["peak"]) for f, b in zip(found, base, strict=True))),
@@ -227,6 +228,10 @@ def bounds_rows(study: Study) -> list[dict[str, Any]]:
         if not full:
             continue
         row: dict[str, Any] = {"group": group, "clairvoyant_tokens": round(sum(b.residency for b in mine) / full, 5)}
+        row["optimal_dollars"] = {
+            vector: rounded(_share(study.surveys[n].optimal[vector] for n in numbers))
+            for vector in study.surveys[numbers[0]].optimal
+        }
         for name in ("oracle", "chance", "recency"):
             row[name] = {str(budget): _pooled(mine, name, budget) for budget in BUDGETS}
         rows.append(row)
