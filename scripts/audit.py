@@ -20,7 +20,7 @@ from danshari.bench.needs import HOT, Needs, Round, needs_of
 from danshari.bench.study import LONG, common_atoms, survey_of
 from danshari.cli.common import load_sessions
 
-EVENTS, ACTIONS, SEED = 200, 50, 11
+EVENTS, ACTIONS, SEED = 200, 50, 13
 VERDICTS = Path(__file__).parent.parent / "docs/results/audit.json"
 
 

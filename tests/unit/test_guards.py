@@ -192,6 +192,7 @@ def test_the_ladder_asks_whether_the_pointer_still_holds() -> None:
         ('raise "not a git repository here"', {"not a git repository here"}),
         ("if isinstance(x, str): return None", set()),
         ("fmt.Errorf and os.path.join and TypeError", set()),
+        ("from django.conf import settings; json.go, app.conf", {"json.go", "app.conf"}),
         ("https://example.com/a/b.html", {"example.com", "b.html"}),
     ],
 )

@@ -59,6 +59,7 @@ class Definition:
     word_least: int
     extensions: frozenset[str]
     heads: frozenset[str]
+    ambiguous: frozenset[str]
     faceless: frozenset[str]
     stop: frozenset[str]
 
@@ -110,14 +111,20 @@ class Atoms:
     def _word(self, text: str, found: set[str]) -> None:
         text = text.rstrip(".-")
         if "." in text:
-            if text.rsplit(".", 1)[-1].lower() in self._made.extensions and len(text) > 4:
+            parts = text.split(".")
+            of_library = parts[0] in self._made.heads and self.variant != "loose"
+            ending = parts[-1].lower()
+            if (
+                ending in self._made.extensions
+                and len(text) > 4
+                and not (of_library and ending in self._made.ambiguous)
+            ):
                 if text not in self._made.faceless or self.variant == "loose":
                     found.add(text)
                 return
-            parts = text.split(".")
-            if parts[0] in self._made.heads and self.variant != "loose":
+            if of_library:
                 return
-            if len(parts) > 1 and text not in self._stop and all(len(p) > 1 for p in parts):
+            if text not in self._stop and all(len(p) > 1 for p in parts):
                 found.add(text)
         else:
             parts = [text]

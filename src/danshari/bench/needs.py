@@ -167,7 +167,7 @@ class _Worker:
                 continue
             made.acts = True
             row = found.facts.tools.row(item.name)
-            for text, content in parts(row, item.text):
+            for text, content in parts(row, item.text, item.name):
                 words.update(text.split())
                 for line in found.lines.of(text):
                     for atom in found.lines.atoms[line]:
@@ -209,13 +209,21 @@ def _item_lines(lines: Lines, kind: str, text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(n for leaf in leaves(text) for n in lines.of(leaf)))
 
 
-def parts(row: ToolRow, arguments: str) -> Iterator[tuple[str, bool]]:
-    """Give the texts of call arguments, each with whether it is new text written (content) or a locator."""
+def parts(row: ToolRow, arguments: str, name: str = "") -> Iterator[tuple[str, bool]]:
+    """Give the texts of call arguments, each with whether it is new text written (content) or a locator.
+
+    A path beside a command line that starts with the tool's name and does not hold it was put there by the recorder
+    (SWE-agent's open file): the agent did not write it.
+    """
     given = parse_arguments(arguments)
     if not given:
         yield arguments, False
         return
+    line = given.get("command")
+    typed = isinstance(line, str) and line.split(maxsplit=1)[:1] == [name]
     for key, value in given.items():
+        if typed and key in row.path and str(value) not in str(line):
+            continue
         if key == "edits" and isinstance(value, list):
             for edit in value:
                 if isinstance(edit, dict):

@@ -59,7 +59,7 @@ def headline_table(rows: Sequence[Row]) -> str:
     """Show what was kept and what it cost, with intervals and n."""
     return _table(rows, [
         ("tokens", _plain("tokens")), ("SAR [95 %]", _estimate("sar")), ("n", lambda r: f"{r['sar']['n']:.0f}"),
-        ("older refs", _estimate("old")), ("chance", _plain("chance", 3)), ("edits", _estimate("edits")),
+        ("locators only", _share("sar_locators", 2)), ("older refs", _estimate("old")), ("chance", _plain("chance", 3)), ("edits", _estimate("edits")),
         ("n", lambda r: f"{r['edits']['n']:.0f}"), ("snapshot", _share("sar_snapshot", 2)),
         ("dollars [95 %]", _estimate("dollars")), ("worst", _plain("dollars_worst")), ("hits", _plain("hit_rate")),
         ("rewrites", _plain("rewrites", 1)), ("regret", _plain("regret")),

@@ -99,7 +99,7 @@ class Scorer:
         self._hash(messages)
 
     def _references(self, r: Round) -> None:
-        old = old_kept = 0
+        old = old_kept = located = located_kept = 0
         missing: list[Reference] = []
         for reference in r.references:
             seen = self.sight.sighting(reference.atom, reference.held)
@@ -114,9 +114,13 @@ class Scorer:
                 self.score.add(f"old_{part}", kept)
                 self.score.add("bare", seen == "bare")
                 old, old_kept = old + 1, old_kept + kept
+                if not reference.content:
+                    located, located_kept = located + 1, located_kept + kept
         if old:
             self.score.actions[r.number] = [old, old_kept]
             self.score.add("sar", old == old_kept)
+            if located:
+                self.score.add("sar_locators", located == located_kept)
             if r.number - self._last_commit <= HORIZON:
                 self.score.add("sar_after_commit", old == old_kept)
         if missing and self._ladder:

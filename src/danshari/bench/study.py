@@ -72,7 +72,7 @@ class Survey:
     """(round, atom, age) of every reference."""
     bounds: Bounds | None = None
     optimal: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Price vector → cost of the cheapest commits that know the future (as `balanced` proposes), and of doing nothing."""
+    """Price vector → cost of the cheapest commits that know the future, and of doing nothing."""
 
 
 @dataclass(slots=True, kw_only=True)
