@@ -75,8 +75,11 @@ def definition() -> Definition:
     table = tomllib.loads(data.text("atoms.toml"))
     stop = {word for words in table.pop("stop").values() for word in words.split()}
     stop |= {word.rsplit(".", 1)[-1] for word in stop}
-    extensions, heads, faceless = (frozenset(table.pop(name).split()) for name in ("extensions", "heads", "faceless"))
-    return Definition(stop=frozenset(stop), extensions=extensions, heads=heads, faceless=faceless, **table)
+    lists = ("extensions", "heads", "ambiguous", "faceless")
+    extensions, heads, ambiguous, faceless = (frozenset(table.pop(name).split()) for name in lists)
+    return Definition(
+        stop=frozenset(stop), extensions=extensions, heads=heads, ambiguous=ambiguous, faceless=faceless, **table
+    )
 
 
 class Atoms:

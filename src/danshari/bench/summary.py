@@ -15,9 +15,9 @@ from danshari.bench.stats import Bootstrap, Estimate, holm, rounded
 from danshari.bench.study import ALL, LONG, Cell, Found, Study, matched_round
 
 SHARES = (
-    "hot", "warm", "cold", "old_locators", "old_content", "sar_locators", "bare", "sar_snapshot", "sar_after_commit", "pointer",
-    "retrieved", "lost", "search", "search_by_chance", "rules", "rule_views", "attempts", "failing_test", "test_status",
-    "todo", "invented", "stale", "edits_unseen",
+    "hot", "warm", "cold", "old_locators", "old_content", "sar_locators", "bare", "sar_snapshot", "sar_after_commit",
+    "pointer", "retrieved", "lost", "search", "search_by_chance", "rules", "rule_views", "attempts", "failing_test",
+    "test_status", "todo", "invented", "stale", "edits_unseen",
 )  # fmt: skip
 """Measures that need no interval."""
 REFERENCE = "balanced"
