@@ -90,8 +90,13 @@ def report() -> dict[str, Any]:
     verdicts = json.loads(VERDICTS.read_text(encoding="utf-8"))
     events = [v for v in verdicts["verdicts"] if v["what"] == "event"]
     actions = [v for v in verdicts["verdicts"] if v["what"] == "action"]
-    groups = {"all": events, "older than 3 rounds": [v for v in events if v["age"] > HOT],
-              "up to 3 rounds": [v for v in events if v["age"] <= HOT]}  # fmt: skip
+    groups = {
+        "all": events,
+        "older than 3 rounds": [v for v in events if v["age"] > HOT],
+        "up to 3 rounds": [v for v in events if v["age"] <= HOT],
+        "locators": [v for v in events if not v["content"]],
+        "content": [v for v in events if v["content"]],
+    }
     counted = {name: Counter(v["verdict"] for v in group) for name, group in groups.items()}
     return {
         "events": {
@@ -99,6 +104,7 @@ def report() -> dict[str, Any]:
             for name, c in counted.items()
         },
         "actions": dict(sorted(Counter(v["verdict"] for v in actions).items())),
+        "earlier versions": verdicts["earlier"],
     }
 
 

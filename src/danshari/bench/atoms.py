@@ -46,7 +46,7 @@ def classify(text: str) -> AtomClass:
     return "identifier"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Definition:
     """The table behind atoms: limits, extensions, stop words."""
 

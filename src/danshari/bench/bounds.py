@@ -16,7 +16,7 @@ BUDGETS = (0.1, 0.2, 0.3, 0.5, 0.7)
 """Shares of the full context."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Span:
     """One source line: tokens, request that first carried it, last request that needs it, and the events it serves."""
 
@@ -32,7 +32,7 @@ class Span:
         return self.size * max(self.last - self.born + 1, 0)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Bounds:
     """Counts for one session, so that sessions pool by adding."""
 
@@ -56,7 +56,7 @@ def bounds_of(needs: Needs, budgets: Iterable[float] = BUDGETS) -> Bounds:
     return made
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """One old reference: its request, and every source line that had held its atom by then."""
 
@@ -96,10 +96,10 @@ def _spans(needs: Needs) -> tuple[dict[int, Span], list[Event]]:
                 continue
             held = needs.held[reference.atom][: reference.held]
             best = max(held, key=lambda n: newest[n])
-            span = spans.setdefault(best, Span(best, sizes[best], born[best]))
+            span = spans.setdefault(best, Span(line=best, size=sizes[best], born=born[best]))
             span.last = max(span.last, r.number)
             span.events.append(len(events))
-            events.append(Event(r.number, tuple(held), reference.place))
+            events.append(Event(round=r.number, lines=tuple(held), place=reference.place))
     return spans, events
 
 

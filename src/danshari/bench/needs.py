@@ -24,7 +24,7 @@ HOT, WARM = 3, 10
 """Rounds: references up to HOT are hot, up to WARM warm, older ones cold."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
     """One atom an action used: rounds since it was last seen, and where."""
 
@@ -43,7 +43,7 @@ class Reference:
         return "hot" if self.age <= HOT else "warm" if self.age <= WARM else "cold"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
     """One text an edit quotes: for each of its lines, the seen lines that hold it."""
 
@@ -55,7 +55,7 @@ class Quote:
         return not all(self.lines)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Round:
     """One request and the action that followed it."""
 
@@ -72,7 +72,7 @@ class Round:
     """Whether the round made a call at all."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Needs:
     """A session taken apart: its lines, what every round needed, and where each atom stood."""
 
@@ -185,7 +185,8 @@ class _Worker:
             return  # one need, one count: a locator is the stronger claim
         into.pop((atom, True), None)
         age = turn - last[0]
-        into[atom, content] = Reference(atom, age, content, len(self.found.held[atom]), last[1])
+        held = len(self.found.held[atom])
+        into[atom, content] = Reference(atom=atom, age=age, content=content, held=held, place=last[1])
 
     def _quotes(self, row: ToolRow, arguments: str) -> Iterator[Quote]:
         lines = self.found.lines
@@ -200,7 +201,7 @@ class _Worker:
                 else:
                     wanted.append(tuple(n for n in lines.containing(line) if n in self.found.source))
             if wanted:
-                yield Quote(tuple(wanted))
+                yield Quote(lines=tuple(wanted))
 
 
 def _item_lines(lines: Lines, kind: str, text: str) -> tuple[int, ...]:

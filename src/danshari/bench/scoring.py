@@ -27,7 +27,7 @@ _MARKED = re.compile(r"stale|changed|edited|overwritten|modified|written anew|ol
 Tally = dict[str, list[float]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Score:
     """Counts of one contender on one session."""
 

@@ -35,7 +35,7 @@ _TEST = re.compile(
 _DONE = {"completed", "done", "cancelled", "canceled"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """A failed call: the lines of its command or arguments, and the lines that tell what went wrong."""
 
@@ -43,7 +43,7 @@ class Attempt:
     outcome: tuple[int, ...]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class State:
     """What is the case before one request."""
 
@@ -55,7 +55,7 @@ class State:
     written: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class History:
     """A session's states by round, its failed attempts in order, changes of files, and the words that must stay."""
 
@@ -121,7 +121,7 @@ class _Walker:
         facts = self.needs.facts
         call, item = facts.call_of[at], facts.items[at]
         act, bad = facts.acts[call], item.failed or failing(item.text)
-        attempt = Attempt(self.needs.item_lines[call], self._outcome(item.text)) if bad else None
+        attempt = Attempt(call=self.needs.item_lines[call], outcome=self._outcome(item.text)) if bad else None
         if attempt and act.kind in ("run", "edit", "write"):
             self.made.attempts.append(attempt)
         if act.kind == "run" and _TEST.search(act.command):

@@ -16,7 +16,7 @@ Pairs = Mapping[str, tuple[float, float]]
 """Task → (numerator, denominator)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """A ratio of sums with its 95 % interval; `n` is the denominator's sum, `tasks` what was resampled."""
 
@@ -58,7 +58,7 @@ class Bootstrap:
         n = sum(below)
         low, high = _percentiles(values)
         present = sum(1 for task in self.tasks if pairs.get(task, (0, 0))[1])
-        return Estimate(sum(above) / n if n else None, low, high, n, present)
+        return Estimate(value=sum(above) / n if n else None, low=low, high=high, n=n, tasks=present)
 
     def difference(self, left: Pairs, right: Pairs) -> tuple[Estimate, float]:
         """Give left − right on the same draws, and the two-sided bootstrap p-value that it is zero."""
@@ -71,7 +71,7 @@ class Bootstrap:
         below = sum(v <= 0 for v in values)
         above = sum(v >= 0 for v in values)
         p = min(1.0, 2 * (min(below, above) + 1) / (len(values) + 1)) if values else 1.0
-        return Estimate(value, low, high, sum(pairs[0][1]), len(self.tasks)), p
+        return Estimate(value=value, low=low, high=high, n=sum(pairs[0][1]), tasks=len(self.tasks)), p
 
     def _columns(self, pairs: Pairs) -> tuple[list[float], list[float]]:
         found = [pairs.get(task, (0.0, 0.0)) for task in self.tasks]

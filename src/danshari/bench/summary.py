@@ -23,7 +23,7 @@ SHARES = (
 REFERENCE = "balanced"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Results:
     """A finished study: session → cell → what was found."""
 

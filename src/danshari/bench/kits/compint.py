@@ -75,7 +75,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     placed, sentences = sessions(folder), constraints()
     counts = {p: sum(kept(m, s, p) for m in placed for s in sentences) for p in data.policy_names()}
-    print(json.dumps({"kit": "compint", "of": len(placed) * len(sentences), "kept": counts}))  # noqa: T201
+    sys.stdout.write(json.dumps({"kit": "compint", "of": len(placed) * len(sentences), "kept": counts}) + "\n")
 
 
 if __name__ == "__main__":

@@ -40,9 +40,11 @@ def main() -> None:
     )
     start = done.stdout.find("{")
     if start < 0:
-        print(json.dumps({"broken": (done.stderr or done.stdout).strip()[-300:]}))  # noqa: T201
+        sys.stdout.write(json.dumps({"broken": (done.stderr or done.stdout).strip()[-300:]}) + "\n")
         return
-    print(json.dumps({"kit": "compaction-conformance-kit", "report": json.loads(done.stdout[start:])}))  # noqa: T201
+    sys.stdout.write(
+        json.dumps({"kit": "compaction-conformance-kit", "report": json.loads(done.stdout[start:])}) + "\n"
+    )
 
 
 if __name__ == "__main__":

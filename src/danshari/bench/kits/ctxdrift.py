@@ -47,7 +47,7 @@ def main() -> None:
     for record in records:
         found["danshari"] += audit(record.before, compact_text(record.before, len(record.summary)), record.after)
         found["own"] += audit(record.before, record.summary, record.after)
-    print(json.dumps({"kit": "ctxdrift", "records": len(records), "findings": found}))  # noqa: T201
+    sys.stdout.write(json.dumps({"kit": "ctxdrift", "records": len(records), "findings": found}) + "\n")
 
 
 if __name__ == "__main__":
