@@ -28,9 +28,9 @@ check: $(STAMP)       ## ruff, mypy --strict, house rules, docs
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_house.py tests/test_docs.py
 
-bench: $(STAMP)       ## speed, and dollars on recorded sessions (SESSIONS=folders)
+bench: $(STAMP)       ## speed, and the comparison on recorded sessions (SESSIONS=folders)
 	$(BIN)/danshari bench speed
-	$(BIN)/danshari bench dollars $(SESSIONS) --by-source --policy balanced --policy literal --policy repair --policy architecture
+	$(BIN)/danshari bench sessions $(SESSIONS) --json bench-results --html bench-results
 
 docs: $(STAMP)        ## regenerate reference pages, help texts and the README picture
 	$(BIN)/python scripts/make_docs.py

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 import sys
 from dataclasses import fields
@@ -12,9 +11,15 @@ from typing import Any
 
 import click
 
+sys.path.insert(0, str(Path(__file__).parent))
 import danshari
+from benchmark_tables import TABLES, own_rows, stored
 from danshari import data, errors
+from danshari.bench.kits import KITS
+from danshari.bench.peers import PEERS
+from danshari.bench.peers.baselines import BASELINES
 from danshari.bench.replay import Replayed, replay
+from danshari.bench.store import CACHE_VARIABLE
 from danshari.cli import cli
 from danshari.cli.reporting import bundled_sessions
 from danshari.core.policy import policy_fields
@@ -121,58 +126,42 @@ def plugs_page() -> str:
     assert passes.PASSES
     parts.append("\n## Recorded sessions\n")
     parts += [f"- **`{reader.name}`** {reader.about}" for reader in READERS]
+    parts.append("\n## Baselines and peers of the bench\n")
+    parts += [f"- **`{b.name}`** {b.about}" for b in BASELINES]
+    parts += [f"- **`{p.name}`** {p.about} (`{p.requires[0]}`)" for p in PEERS]
+    parts.append("\n## Kits of the bench\n")
+    parts += [f"- **`{k.name}`** {k.about} (`{k.requires[0]}`)" for k in KITS]
     parts += ["\n## Environment\n", f"- **`{data.HOME_VARIABLE}`** folder whose `tools.toml`, `models.toml` and "
               "`policies/*.toml` come before ours (default: `danshari` in your configuration folder)",
+              f"- **`{CACHE_VARIABLE}`** folder for what can be made again: peers' environments and views, finished cells "
+              "of comparisons (default: `danshari` in your cache folder)",
               "- **`COLUMNS`** width of tables, in characters"]  # fmt: skip
     return "\n".join(parts) + "\n"
 
 
 def benchmarks_page() -> str:
     """Write the benchmark page from the stored results."""
-    results = ROOT / "docs/results"
-    dollars = json.loads((results / "dollars.json").read_text(encoding="utf-8"))
     text = (ROOT / "docs/results/benchmarks.in.md").read_text(encoding="utf-8")
-    rows = [r for r in dollars["rows"] if r["group"] == "all"]
-    sources = [r for r in dollars["rows"] if r["group"] != "all" and r["policy"] == "balanced"]
-    text = text.replace("{{pooled}}", _dollar_table(rows)).replace("{{sources}}", _dollar_table(sources))
-    speed = json.loads((results / "speed.json").read_text(encoding="utf-8"))
-    head = "| what | messages | minimum | median | unit | asked |\n|---|--:|--:|--:|---|---|\n"
-    body = "".join(f"| {r['what']} | {r['messages'] or ''} | {r['minimum']:.2f} | {r['median']:.2f} | {r['unit']} | "
-                   f"{r['asked']} |\n" for r in speed)  # fmt: skip
-    return GENERATED + text.replace("{{speed}}", head + body)
-
-
-def _dollar_table(rows: list[dict[str, Any]]) -> str:
-    head = ("| sessions | policy | cache read | n | dollars | optimal | median | worst | tokens | hits | edits | recent | "
-            "older | rewrites |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")  # fmt: skip
-    lines = []
-    for r in rows:
-        optimal = f"{r['optimal']:.3f}" if r["optimal"] else ""
-        shares = [
-            f"{a / b:.3f} ({b})" if b else "" for a, b in (r["edit_support"], r["recent_support"], r["old_support"])
-        ]
-        lines.append(f"| {r['group']} | {r['policy']} | {r['prices']} | {r['sessions']} | {r['dollars']:.3f} | {optimal} | "
-                     f"{r['median']:.3f} | {r['worst']:.3f} | {r['tokens']:.3f} | {r['hit_rate']:.3f} | "
-                     + " | ".join(shares) + f" | {r['rewrites']:.1f} |")  # fmt: skip
-    return head + "\n".join(lines) + "\n"
+    return GENERATED + re.sub(r"\{\{(\S+?)\}\}", lambda m: TABLES[m[1]]().rstrip("\n"), text)
 
 
 def readme() -> str:
     """Fill the README's results table from the stored results."""
-    rows = json.loads((ROOT / "docs/results/dollars.json").read_text(encoding="utf-8"))["rows"]
     lines = [
-        "| policy | cache read .10 | .05 | .025 | worst session | old text of edits still there (at .10) |",
-        "|---|--:|--:|--:|--:|--:|",
+        "| contender | tokens | SAR | edits | $ at cache read .10 | .05 | .025 | worst session |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    for policy in ("literal", "balanced", "repair", "architecture"):
-        mine = {r["prices"]: r for r in rows if r["group"] == "all" and r["policy"] == policy}
-        kept, n = mine[".10"]["edit_support"]
-        cells = [f"{mine[v]['dollars']:.2f}" for v in (".10", ".05", ".025")]
-        worst = max(r["worst"] for r in mine.values())
-        lines.append(f"| `{policy}` | {' | '.join(cells)} | {worst:.2f} | {100 * kept / n:.1f} % of {n} |")
-    best = {r["prices"]: r for r in rows if r["group"] == "all" and r["policy"] == "balanced"}
-    cells = [f"{best[v]['optimal']:.2f}" for v in (".10", ".05", ".025")]
-    lines.append(f"| cheapest commits that know the future (proposals of `balanced`) | {' | '.join(cells)} | | |")
+    for name, by in own_rows(stored("sessions")).items():
+        row = next(iter(by.values()))
+        if name == "off" or (abs(row["tokens"] - 1) < 0.005 and row["sar"]["value"] == 1.0):
+            continue
+        money = [f"{by[v]['dollars']['value']:.2f}" for v in (".10", ".05", ".025")]
+        worst = max(r["dollars_worst"] for r in by.values())
+        kept = [f"{row[k]['value']:.2f}" for k in ("sar", "edits")]
+        lines.append(f"| `{name}` | {row['tokens']:.2f} | {' | '.join([*kept, *money])} | {worst:.2f} |")
+    best = stored("sessions")["bounds"][0]["optimal_dollars"]
+    lines.append("| cheapest commits that know the future | | | | "
+                 + " | ".join(f"{best[v]:.2f}" for v in (".10", ".05", ".025")) + " | |")  # fmt: skip
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     return re.sub(
         r"(?s)(<!-- results -->\n).*?(<!-- /results -->)", lambda m: m[1] + "\n".join(lines) + "\n" + m[2], text

@@ -12,9 +12,13 @@ import pytest
 
 import danshari
 from danshari import data, errors
+from danshari.bench.kits import KITS
+from danshari.bench.peers import PEERS
+from danshari.bench.store import CACHE_VARIABLE
 from danshari.core.policy import policy_fields
 from danshari.formats import FORMATS
 from danshari.passes import NAMES
+from danshari.sessions import READERS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -63,13 +67,16 @@ def test_everything_public_is_documented() -> None:
     for name, value in vars(errors).items():
         if inspect.isclass(value) and issubclass(value, Exception) and value.__module__ == errors.__name__:
             assert f"`{name}`" in REFERENCE, name
+    for name in (*(p.name for p in PEERS), *(k.name for k in KITS), *(r.name for r in READERS)):
+        assert f"`{name}`" in REFERENCE, name
     assert data.HOME_VARIABLE in REFERENCE
+    assert CACHE_VARIABLE in REFERENCE
 
 
 def test_no_other_environment_variable_is_read() -> None:
     for path in (ROOT / "src").rglob("*.py"):
         for name in re.findall(r"environ(?:\.get)?[\[(]\"?([A-Za-z_]+)", path.read_text(encoding="utf-8")):
-            assert name in ("HOME_VARIABLE", "APPDATA", "XDG_CONFIG_HOME", "COLUMNS"), f"{path.name} reads {name}"
+            assert name in ("HOME_VARIABLE", "APPDATA", "XDG_CONFIG_HOME", "COLUMNS", "CACHE_VARIABLE", "LOCALAPPDATA", "XDG_CACHE_HOME", "PATH"), f"{path.name} reads {name}"
 
 
 def test_policies_are_in_the_docs_and_the_changelog_has_the_version() -> None:

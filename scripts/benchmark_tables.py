@@ -1,0 +1,254 @@
+"""The tables of docs/benchmarks.md, from the JSON that the commands wrote into docs/results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).resolve().parent.parent / "docs/results"
+VECTORS = (".10", ".05", ".025", ".02")
+Row = dict[str, Any]
+
+
+def stored(name: str) -> Any:
+    """Load one stored result."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Write a Markdown table; all columns but the first `left` are figures."""
+    bars = ["---"] * left + ["--:"] * (len(head) - left)
+    lines = ["| " + " | ".join(head) + " |", "|" + "|".join(bars) + "|"]
+    return "\n".join([*lines, *("| " + " | ".join(r) + " |" for r in rows)]) + "\n"
+
+
+def figure(value: float | None, digits: int = 2) -> str:
+    """Write a figure, nothing where there is none."""
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def span(e: Row) -> str:
+    """Write an estimate with its 95 % interval."""
+    return figure(e["value"]) + (f" [{e['low']:.2f}, {e['high']:.2f}]" if e["low"] is not None else "")
+
+
+def _share(row: Row, key: str, digits: int = 2) -> str:
+    return figure(row[key][0], digits) if row.get(key) else ""
+
+
+def own_rows(found: Row) -> dict[str, dict[str, Row]]:
+    """Give contender → price vector → its row at its own defaults, in the headline group."""
+    head = found["rows"][0]["group"]
+    rows: dict[str, dict[str, Row]] = {}
+    for row in found["rows"]:
+        if row["group"] == head and row["budget"] is None:
+            rows.setdefault(row["contender"], {})[row["vector"]] = row
+    return rows
+
+
+def headline(name: str) -> str:
+    """What was kept, and dollars at four price vectors."""
+    rows = []
+    for contender, by in own_rows(stored(name)).items():
+        r = next(iter(by.values()))
+        worst = max(x["dollars_worst"] for x in by.values())
+        rows.append([f"`{contender}`", figure(r["tokens"]), span(r["sar"]), _share(r, "sar_locators"), span(r["edits"]),
+                     _share(r, "hot", 3), *(figure(by[v]["dollars"]["value"]) if v in by else "" for v in VECTORS), figure(worst),
+                     figure(r["hit_rate"]), figure(r["rewrites"], 1), str(r["invalid_sessions"] + r["faulty_sessions"])])  # fmt: skip
+    return table(["contender", "tokens", "SAR", "locators", "edits", "hot", "$ .10", "$ .05", "$ .025", "$ .02", "worst", "hits",
+                  "rewrites", "bad"], rows)  # fmt: skip
+
+
+def counts(name: str) -> str:
+    """How many sessions, requests, actions and edits stand behind the headline."""
+    found = stored(name)
+    r = found["rows"][0]
+    return (f"{r['group']}: {r['sessions']} sessions, {r['requests']:,} requests, {r['sar']['n']:.0f} actions with an older "
+            f"reference in {r['sar']['tasks']} tasks, {r['edits']['n']:.0f} edits; {found['played']} sessions in all. Commit "
+            f"{found['commit']}, atoms version {found['atoms']['version']} ({found['atoms']['hash']}).")  # fmt: skip
+
+
+def against(name: str) -> str:
+    """Paired differences to balanced at cache read .10, with p-values after Holm."""
+    rows = []
+    for contender, by in own_rows(stored(name)).items():
+        r = by.get(".10", {})
+        if "sar_against_balanced" in r:
+            sar, money = r["sar_against_balanced"], r["dollars_against_balanced"]
+            rows.append([f"`{contender}`", f"{sar['value']:+.2f} [{sar['low']:+.2f}, {sar['high']:+.2f}]", f"{sar['p_holm']:.3f}",
+                         f"{money['value']:+.2f} [{money['low']:+.2f}, {money['high']:+.2f}]", f"{money['p_holm']:.3f}"])  # fmt: skip
+    return table(["contender", "SAR − balanced", "p", "dollars − balanced", "p"], rows)
+
+
+def curve(name: str) -> str:
+    """SAR at each budget, with the tokens really sent, beside the bounds at that share."""
+    found = stored(name)
+    head = found["rows"][0]["group"]
+    budgets = sorted({r["budget"] for r in found["rows"] if r["budget"] is not None})
+    rows = []
+    for contender in dict.fromkeys(r["contender"] for r in found["rows"]):
+        mine = {r["budget"]: r for r in found["rows"] if r["contender"] == contender and r["group"] == head}
+        if any(b in mine for b in budgets):
+            rows.append([f"`{contender}`", *(f"{mine[b]['tokens']:.2f} / {figure(mine[b]['sar']['value'])} / "
+                                             f"{figure(mine[b]['dollars']['value'])}" for b in budgets)])  # fmt: skip
+    bound = next(b for b in found["bounds"] if b["group"] == head)
+    for key, text in (("oracle", "oracle"), ("chance", "random lines"), ("recency", "newest only")):
+        rows.append([text, *(f"{b:.2f} / {figure(bound[key][str(b)]['sar'])}" for b in budgets)])
+    return table(["told to stay below", *(f"{100 * b:.0f} %" for b in budgets)], rows)
+
+
+def bounds(name: str) -> str:
+    """The clairvoyant residency and the cheapest schedule."""
+    found = stored(name)
+    bound = found["bounds"][0]
+    best = ", ".join(f"{v} at {k}" for k, v in ((k, figure(v, 3)) for k, v in bound["optimal_dollars"].items()))
+    return (f"The clairvoyant residency is {100 * bound['clairvoyant_tokens']:.1f} % of the full context's tokens × requests. The "
+            f"cheapest commits that know the future, with the proposals of `balanced`, cost {best} of doing nothing.")  # fmt: skip
+
+
+def ladder(name: str) -> str:
+    """Age bands, and where unsupported references went."""
+    rows = []
+    for contender, by in own_rows(stored(name)).items():
+        r = next(iter(by.values()))
+        rows.append([f"`{contender}`", *(_share(r, k, 3) for k in ("hot", "warm", "cold")), *(_share(r, k) for k in
+                     ("pointer", "retrieved", "lost", "search", "search_by_chance")), _share(r, "bare", 3),
+                     figure(r["chance"], 3), figure(r["regret"]) if r.get("regret") is not None else ""])  # fmt: skip
+    return table(["contender", "hot", "4–10", "over 10", "pointer", "retrieved", "lost", "search finds", "by chance", "bare",
+                  "chance", "regret"], rows)  # fmt: skip
+
+
+def state(name: str) -> str:
+    """Rules, files, state, honesty, and the other ways to count dollars."""
+    rows = []
+    for contender, by in own_rows(stored(name)).items():
+        r = next(iter(by.values()))
+        rows.append([f"`{contender}`", _share(r, "rule_views", 3), figure(r["files_f1"], 3), *(_share(r, k) for k in
+                     ("attempts", "failing_test", "test_status", "todo")), _share(r, "invented", 4), _share(r, "stale", 3),
+                     _share(r, "sar_snapshot"), *(figure(r.get(k)) for k in ("dollars_idle", "dollars_floor", "dollars_faulty"))])  # fmt: skip
+    return table(["contender", "rules", "files F1", "attempts", "failing test", "status", "todo", "invented", "stale", "snapshot",
+                  "$ idle", "$ floor", "$ faults"], rows)  # fmt: skip
+
+
+def sources(name: str) -> str:
+    """One line per source and contender that matters."""
+    found = stored(name)
+    head = found["rows"][0]["group"]
+    rows = []
+    for group in dict.fromkeys(r["group"] for r in found["rows"]):
+        for r in found["rows"]:
+            if r["group"] == group != head and r["contender"] in ("balanced", "literal", "keep-last-batched", "ends", "distil"):
+                rows.append([group, f"`{r['contender']}`", str(r["sessions"]), f"{r['tokens']:.2f}", span(r["sar"]),
+                             f"{r['sar']['n']:.0f}", figure(r["edits"]["value"]), f"{r['edits']['n']:.0f}",
+                             figure(r["dollars"]["value"]), figure(r["dollars_worst"])])  # fmt: skip
+    return table(["source", "contender", "sessions", "tokens", "SAR", "n", "edits", "n", "$ .10", "worst"], rows, left=2)
+
+
+def dearer(name: str) -> str:
+    """On how many sessions the literal policy costs more than doing nothing."""
+    by = own_rows(stored(name))["literal"]
+    return ", ".join(f"{by[v]['dearer_sessions']} of {by[v]['sessions']} at {v}" for v in VECTORS if v in by)
+
+
+def compactions() -> str:
+    """The head-to-head with real summaries."""
+    rows = []
+    for r in stored("compactions")["rows"]:
+        kept, due = r["user_lines"]
+        rows.append([f"`{r['method']}`", f"{r['share']:g}", span(r["all"]), f"{r['all']['n']:.0f}", span(r["locators"]),
+                     f"{r['locators']['n']:.0f}", figure(r["every"]["value"]), figure(kept / due if due else None)])  # fmt: skip
+    return table(["method", "room", "all arguments", "n", "locators", "n", "every use", "user lines"], rows)
+
+
+def sensitivity() -> str:
+    """SAR under three definitions of an atom."""
+    found = stored("atoms")
+    rows = []
+    for contender in next(iter(found.values())):
+        cells = [f"`{contender}`"]
+        for variant in found.values():
+            r = variant[contender]
+            cells += [span(r["sar"]), f"{r['sar']['n']:.0f}", figure(r["chance"], 3)]
+        rows.append(cells)
+    heads = [h for variant in found for h in (f"SAR, {variant}", "n", "chance")]
+    return table(["contender", *heads], rows)
+
+
+def cache() -> str:
+    """Simulated against billed."""
+    found = stored("falsify")["cache"]
+    rows = [[r["session"][:28] + (" (compacted)" if r["compacted"] else ""), str(r["requests"]),
+             *(f"{share:.3f}" for share in r["simulated"].values()), f"{r['reported']:.3f}", f"{r['floor']:,.0f}"]
+            for r in found["rows"]]  # fmt: skip
+    within = "; ".join(f"{k} s: {v}" if k.isdecimal() else f"{k}: {v}" for k, v in found["within_5_points"].items())
+    text = f"Within 5 points of what was billed, of {found['sessions']} sessions without a compaction: {within}.\n\n"
+    return text + table(["session", "requests", "simulated, 300 s", "simulated, 3600 s", "reported", "floor"], rows)
+
+
+def rereads() -> str:
+    """Lost references against what was looked up again."""
+    r = stored("falsify")["rereads"]
+    return (f"After {r['records']} real compactions ({r['calls']} calls, {r['lookups']} of them look-ups of a file known before), "
+            f"{r['lost_looked_up']} of {r['lost']} references that the summary lost, and {r['supported_looked_up']} of "
+            f"{r['supported']} that it supports, were first used in such a look-up; rank correlation of losses with look-ups over "
+            f"records: {r['rank_correlation']:.2f}.")  # fmt: skip
+
+
+def sweep() -> str:
+    """SAR over OpenHands' masking window."""
+    found = stored("falsify")["sweep"]
+    windows = list(found["all"]["sar"])
+    rows = [[g, str(r["sessions"]), f"{r['actions']:.0f}", *(figure(r["sar"].get(w)) for w in windows),
+             figure(r["rank_correlation_with_solved"])] for g, r in found.items()]  # fmt: skip
+    return table(["source", "sessions", "actions", *windows, "rank correlation"], rows)
+
+
+def audit() -> str:
+    """The hand audit, counted."""
+    import audit as counted
+
+    found = counted.report()
+    rows = [[g, str(r.get("true", 0)), str(r.get("coincidence", 0)), str(r.get("unclear", 0)), figure(r["precision"], 3)]
+            for g, r in found["events"].items()]  # fmt: skip
+    actions = found["actions"]
+    text = ", ".join(f"{n} {k}" for k, n in actions.items())
+    return table(["events", "true", "coincidence", "unclear", "precision"], rows) + f"\nActions ({sum(actions.values())}): {text}.\n"
+
+
+def kits() -> str:
+    """What public kits say."""
+    found = stored("kits")
+    rows = []
+    if report := found.get("conformance", {}).get("report"):
+        kept = ", ".join(f"{f['type']} {100 * f['final_survival']:.0f} %" for f in report["findings"])
+        rows.append(["compaction-conformance-kit, five rounds", kept])
+    if "compint" in found:
+        kept = ", ".join(f"{k} {v}" for k, v in found["compint"]["kept"].items())
+        rows.append([f"COMPINT constraints verbatim in every view (of {found['compint']['of']}, views below 40 %)", kept])
+    if "ctxdrift" in found:
+        kept = "; ".join(f"{k}: {v}" for k, v in found["ctxdrift"]["findings"].items())
+        rows.append([f"ctxdrift findings over {found['ctxdrift']['records']} compactions", kept])
+    for suite, r in found.get("compactbench", {}).get("suites", {}).items():
+        rows.append([f"CompactBench {suite}, medium", f"retention {r['kept']} of {r['n']} at {r['ratio']}×; score with the echo "
+                     f"reader {r['echo reader']['score']} (n {r['echo reader']['cases']})"])  # fmt: skip
+    return table(["kit", "result"], rows, left=2)
+
+
+def speed() -> str:
+    """Cold and appended reads."""
+    rows = [[r["what"], str(r["messages"] or ""), f"{r['minimum']:.2f}", f"{r['median']:.2f}", r["unit"], r["asked"]]
+            for r in stored("speed")]  # fmt: skip
+    return table(["what", "messages", "minimum", "median", "unit", "asked"], rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    **{f"{kind}:{name}": (lambda f=f, name=name: f(name))
+       for kind, f in (("headline", headline), ("counts", counts), ("against", against), ("curve", curve), ("bounds", bounds),
+                       ("ladder", ladder), ("state", state), ("sources", sources), ("dearer", dearer))
+       for name in ("sessions", "long")},
+    "compactions": compactions, "sensitivity": sensitivity, "cache": cache, "rereads": rereads, "sweep": sweep,
+    "audit": audit, "kits": kits, "speed": speed,
+}  # fmt: skip
+"""Place holder of the page → what fills it."""
