@@ -43,7 +43,7 @@ def own_rows(found: Row) -> dict[str, dict[str, Row]]:
     head = found["rows"][0]["group"]
     rows: dict[str, dict[str, Row]] = {}
     for row in found["rows"]:
-        if row["group"] == head and row["budget"] is None:
+        if row["group"] == head and row.get("budget") is None:
             rows.setdefault(row["contender"], {})[row["vector"]] = row
     return rows
 
@@ -86,10 +86,10 @@ def curve(name: str) -> str:
     """SAR at each budget, with the tokens really sent, beside the bounds at that share."""
     found = stored(name)
     head = found["rows"][0]["group"]
-    budgets = sorted({r["budget"] for r in found["rows"] if r["budget"] is not None})
+    budgets = sorted({r["budget"] for r in found["rows"] if r.get("budget") is not None})
     rows = []
     for contender in dict.fromkeys(r["contender"] for r in found["rows"]):
-        mine = {r["budget"]: r for r in found["rows"] if r["contender"] == contender and r["group"] == head}
+        mine = {r.get("budget"): r for r in found["rows"] if r["contender"] == contender and r["group"] == head}
         if any(b in mine for b in budgets):
             rows.append([f"`{contender}`", *(f"{mine[b]['tokens']:.2f} / {figure(mine[b]['sar']['value'])} / "
                                              f"{figure(mine[b]['dollars']['value'])}" for b in budgets)])  # fmt: skip
@@ -139,11 +139,19 @@ def sources(name: str) -> str:
     rows = []
     for group in dict.fromkeys(r["group"] for r in found["rows"]):
         for r in found["rows"]:
-            if r["group"] == group != head and r["contender"] in ("balanced", "literal", "keep-last-batched", "ends", "distil"):
+            if r["group"] == group != head and r["contender"] in (
+                "balanced",
+                "literal",
+                "keep-last-batched",
+                "ends",
+                "distil",
+            ):
                 rows.append([group, f"`{r['contender']}`", str(r["sessions"]), f"{r['tokens']:.2f}", span(r["sar"]),
                              f"{r['sar']['n']:.0f}", figure(r["edits"]["value"]), f"{r['edits']['n']:.0f}",
                              figure(r["dollars"]["value"]), figure(r["dollars_worst"])])  # fmt: skip
-    return table(["source", "contender", "sessions", "tokens", "SAR", "n", "edits", "n", "$ .10", "worst"], rows, left=2)
+    return table(
+        ["source", "contender", "sessions", "tokens", "SAR", "n", "edits", "n", "$ .10", "worst"], rows, left=2
+    )
 
 
 def dearer(name: str) -> str:
@@ -166,7 +174,7 @@ def sensitivity() -> str:
     """SAR under three definitions of an atom."""
     found = stored("atoms")
     rows = []
-    for contender in next(iter(found.values())):
+    for contender in (c for c in next(iter(found.values())) if all(c in v for v in found.values())):
         cells = [f"`{contender}`"]
         for variant in found.values():
             r = variant[contender]
@@ -214,7 +222,10 @@ def audit() -> str:
             for g, r in found["events"].items()]  # fmt: skip
     actions = found["actions"]
     text = ", ".join(f"{n} {k}" for k, n in actions.items())
-    return table(["events", "true", "coincidence", "unclear", "precision"], rows) + f"\nActions ({sum(actions.values())}): {text}.\n"
+    return (
+        table(["events", "true", "coincidence", "unclear", "precision"], rows)
+        + f"\nActions ({sum(actions.values())}): {text}.\n"
+    )
 
 
 def kits() -> str:
@@ -226,7 +237,9 @@ def kits() -> str:
         rows.append(["compaction-conformance-kit, five rounds", kept])
     if "compint" in found:
         kept = ", ".join(f"{k} {v}" for k, v in found["compint"]["kept"].items())
-        rows.append([f"COMPINT constraints verbatim in every view (of {found['compint']['of']}, views below 40 %)", kept])
+        rows.append(
+            [f"COMPINT constraints verbatim in every view (of {found['compint']['of']}, views below 40 %)", kept]
+        )
     if "ctxdrift" in found:
         kept = "; ".join(f"{k}: {v}" for k, v in found["ctxdrift"]["findings"].items())
         rows.append([f"ctxdrift findings over {found['ctxdrift']['records']} compactions", kept])

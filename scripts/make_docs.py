@@ -12,8 +12,9 @@ from typing import Any
 import click
 
 sys.path.insert(0, str(Path(__file__).parent))
-import danshari
 from benchmark_tables import TABLES, own_rows, stored
+
+import danshari
 from danshari import data, errors
 from danshari.bench.kits import KITS
 from danshari.bench.peers import PEERS

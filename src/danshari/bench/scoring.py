@@ -76,6 +76,7 @@ class Scorer:
         self._last_commit = -HORIZON - 1
         self._known: set[str] = set()
         self._known_at = 0
+        self._shown: set[tuple[str, str]] = set()
 
     def round(self, r: Round, messages: Sequence[Any], *, rewritten: bool) -> None:
         """Look at the view sent in round `r` and at what the action after it needed."""
@@ -180,8 +181,9 @@ class Scorer:
         facts = self.needs.facts
         for _, pieces in self.sight.came:
             for piece in pieces:
-                if piece.kind != "result" or piece.call not in facts.spans:
+                if piece.kind != "result" or piece.call not in facts.spans or (piece.call, piece.text) in self._shown:
                     continue
+                self._shown.add((piece.call, piece.text))  # what counts is the state of the file when it was written
                 at = facts.spans[piece.call][1]
                 item, act = facts.items[at], facts.act_at(at)
                 if item.kind != "result" or item.text == piece.text or act is None or act.kind != "read":
