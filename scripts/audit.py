@@ -66,7 +66,7 @@ def _calls(needs: Needs, r: Round, most: int) -> str:
 
 
 def _event(needs: Needs, r: Round, reference: Any) -> dict[str, Any]:
-    lines = [needs.lines.keys[n] for n in needs.held[reference.atom][: reference.held]]
+    lines = [needs.lines.keys[n] for n, rank in needs.held[reference.atom].items() if rank < reference.held]
     text = _calls(needs, r, 10**6)
     at = max(text.find(reference.atom), 0)
     item = needs.facts.items[reference.place]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -256,11 +257,12 @@ def speed() -> str:
     return table(["what", "messages", "minimum", "median", "unit", "asked"], rows)
 
 
+_OF_SESSIONS: dict[str, Callable[[str], str]] = {
+    "headline": headline, "counts": counts, "against": against, "curve": curve, "bounds": bounds, "ladder": ladder,
+    "state": state, "sources": sources, "dearer": dearer,
+}  # fmt: skip
 TABLES: dict[str, Callable[[], str]] = {
-    **{f"{kind}:{name}": (lambda f=f, name=name: f(name))
-       for kind, f in (("headline", headline), ("counts", counts), ("against", against), ("curve", curve), ("bounds", bounds),
-                       ("ladder", ladder), ("state", state), ("sources", sources), ("dearer", dearer))
-       for name in ("sessions", "long")},
+    **{f"{kind}:{name}": partial(f, name) for kind, f in _OF_SESSIONS.items() for name in ("sessions", "long")},
     "compactions": compactions, "sensitivity": sensitivity, "cache": cache, "rereads": rereads, "sweep": sweep,
     "audit": audit, "kits": kits, "speed": speed,
 }  # fmt: skip

@@ -17,7 +17,7 @@ FIELDS = (
     "old_content", "old_corrected", "hot", "warm", "cold", "chance", "dollars", "dollars_worst", "dearer_sessions",
     "dollars_idle", "dollars_floor", "dollars_faulty", "hit_rate", "rewrites", "rule_views", "files_f1", "attempts",
     "failing_test", "test_status", "todo", "invented", "stale", "bare", "pointer", "retrieved", "lost", "search",
-    "search_by_chance", "sar_snapshot", "sar_after_commit", "regret", "invalid_sessions", "faulty_sessions", "fault", "problem",
+    "search_by_chance", "sar_snapshot", "sar_after_commit", "regret", "void", "invalid_sessions", "faulty_sessions", "fault", "problem",
     "sar_against_balanced", "dollars_against_balanced",
 )  # fmt: skip
 BRIEF = ("group", "contender", "vector", "sessions", "requests", "tokens", "sar", "edits", "hot", "dollars", "dollars_worst",

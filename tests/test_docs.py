@@ -76,7 +76,16 @@ def test_everything_public_is_documented() -> None:
 def test_no_other_environment_variable_is_read() -> None:
     for path in (ROOT / "src").rglob("*.py"):
         for name in re.findall(r"environ(?:\.get)?[\[(]\"?([A-Za-z_]+)", path.read_text(encoding="utf-8")):
-            assert name in ("HOME_VARIABLE", "APPDATA", "XDG_CONFIG_HOME", "COLUMNS", "CACHE_VARIABLE", "LOCALAPPDATA", "XDG_CACHE_HOME", "PATH"), f"{path.name} reads {name}"
+            assert name in (
+                "HOME_VARIABLE",
+                "APPDATA",
+                "XDG_CONFIG_HOME",
+                "COLUMNS",
+                "CACHE_VARIABLE",
+                "LOCALAPPDATA",
+                "XDG_CACHE_HOME",
+                "PATH",
+            ), f"{path.name} reads {name}"
 
 
 def test_policies_are_in_the_docs_and_the_changelog_has_the_version() -> None:

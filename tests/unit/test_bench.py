@@ -25,7 +25,7 @@ from danshari.bench.store import Store
 from danshari.cli import cli
 from danshari.cli.reporting import bundled_sessions
 from danshari.core.prices import Prices
-from danshari.errors import ArgumentError, DanshariError
+from danshari.errors import ArgumentError, DanshariError, SessionError
 from danshari.sessions import Recorded, read
 from danshari.testing import Call, Turn, conversation
 
@@ -46,7 +46,7 @@ def session(name: str = "s", rounds: int = 5) -> Recorded:
     turns = [
         Turn(
             calls=(
-                Call(name="Bash", arguments={"command": f"tail part_{n}.log"}, result=f"see part_{n + 1}.log\n" * 9),
+                Call(name="Bash", arguments={"command": f"tail part_{n}.log"}, result=f"see part_{n + 1}.log\n" * 40),
             )
         )
         for n in range(rounds)
@@ -261,12 +261,51 @@ def test_an_invalid_contender_is_a_row_that_says_so(tmp_path: Path) -> None:
     found = compare([session()], names, vectors=(".10",), each=one_by_one)
     rows = {r["contender"]: r for r in found["rows"] if r["group"] == "all"}
     assert rows[names[0]]["invalid_sessions"] == 1
+    assert rows[names[0]]["void"]
     assert "follows no assistant message" in rows[names[0]]["problem"]
     assert rows[names[1]]["fault"] == "KeyError: 'x'"
     assert "NoneType" in rows[names[2]]["fault"]
     assert all(rows[name]["sessions"] == 1 for name in names)
     page = write_report(found)
     assert "follows no assistant message" in page
+
+
+def test_a_contender_that_writes_into_its_input_harms_nobody(tmp_path: Path) -> None:
+    own = tmp_path / "mine.py"
+    own.write_text("from __future__ import annotations\nfrom dataclasses import dataclass\n\n@dataclass\nclass Spoils:\n    n: int = 0\n"
+                   "    def __call__(self, messages):\n        for m in messages:\n            m['content'] = 'gone'\n"
+                   "        return messages\n", encoding="utf-8")  # fmt: skip
+    found = compare([session(rounds=24)], [f"{own}:Spoils", "literal"], vectors=(".10",), each=one_by_one)
+    spoilt, literal = (next(r for r in found["rows"] if r["contender"] == n) for n in (f"{own}:Spoils", "literal"))
+    assert spoilt["tokens"] < 0.9
+    alone = compare([session(rounds=24)], ["literal"], vectors=(".10",), each=one_by_one)
+    assert literal["dollars"] == next(r for r in alone["rows"] if r["contender"] == "literal")["dollars"]
+
+
+def test_a_changed_policy_file_is_another_contender(tmp_path: Path) -> None:
+    """Stored cells are keyed by what a policy says, not by the name of its file."""
+    file = tmp_path / "mine.toml"
+    tokens = []
+    for keep in (1, 9):
+        file.write_text(f'extends = "literal"\nkeep_rounds = {keep}\nmax_length = 50\n', encoding="utf-8")
+        found = compare([session(rounds=24)], [str(file)], vectors=(".10",), each=one_by_one)
+        tokens.append(next(r for r in found["rows"] if r["contender"] == str(file))["tokens"])
+    assert tokens[0] < tokens[1]
+
+
+def test_nothing_to_compare_is_said() -> None:
+    silent = Recorded(id="silent", source="t", format="openai-chat", messages=[{"role": "user", "content": "Hi"}])
+    with pytest.raises(SessionError, match="no session with a request"):
+        compare([silent.placed("a")], ["balanced"], vectors=(".10",), each=one_by_one)
+
+
+@pytest.mark.parametrize("text", ["def broken(:\n", "raise SystemExit(3)\n", "x = 1\n"])
+def test_files_that_cannot_be_loaded_are_said(tmp_path: Path, text: str) -> None:
+    own = tmp_path / "mine.py"
+    own.write_text(text, encoding="utf-8")
+    result = run("sessions", str(bundled_sessions()[0]), "--policy", f"{own}:f")
+    assert result.exit_code == 1
+    assert str(own) in result.output
 
 
 # ── pages and commands ──────────────────────────────────────────────────────────────────────────────────────────
@@ -314,7 +353,7 @@ def test_sessions_command_writes_json_and_a_page(tmp_path: Path) -> None:
         (("sessions", "{session}", "--policy", "nobody"), "unknown contender 'nobody'"),
         (("sessions", "{session}", "--peer", "langchain-trim"), "danshari bench peers install langchain-trim"),
         (("sessions", "{session}", "--budgets", "3"), "give shares between 0 and 1"),
-        (("compactions", "{session}"), "needs `before`, `summary` and `after`"),
+        (("compactions", "{session}"), "a compaction record needs `before`"),
         (("compactions", "{record}", "--method", "x.py:f"), "unknown method"),
         (("cases", "{folder}"), "needs check_case.py"),
         (("kits", "run", "nobody"), "unknown kit"),

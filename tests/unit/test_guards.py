@@ -60,11 +60,20 @@ def share(tally: Tally, name: str) -> float:
     return kept / n
 
 
-def test_soup_is_bare() -> None:
-    """Identifier soup shows every atom and supports none of them."""
+def stir(messages: list[Any], layout: str) -> list[Any]:
+    """Replace everything that was seen by its atoms, in one text: spaced, one a line, or in pairs."""
     atoms = Atoms()
-    soup = results(lambda text, at, n: " ".join(sorted({a for line in text.split("\n") for a in atoms(line)})))
-    tally, _ = run(needs(), soup)
+    found = sorted({a for m in messages for line in str(m.get("content")).split("\n") for a in atoms(line)})
+    words = [*found, *(f"filler_name_{n}" for n in range(8))]
+    lines = [" ".join(words[n : n + 2]) for n in range(0, len(words), 2)] if layout == "pairs" else words
+    text = (" " if layout == "spaced" else "\n").join(lines)
+    return [{"role": "system", "content": "x"}, {"role": "user", "content": text}]
+
+
+@pytest.mark.parametrize("layout", ["spaced", "lines", "pairs"])
+def test_soup_is_bare(layout: str) -> None:
+    """Identifier soup shows every atom and supports none of them, however it is laid out."""
+    tally, _ = run(needs(), lambda messages: stir(messages, layout))
     assert share(tally, "sar") == 0
     assert share(tally, "bare") > 0.5
     whole, _ = run(needs(), lambda messages: messages)

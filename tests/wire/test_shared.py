@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from danshari.bench.cases import Session
 from danshari.bench.cache import VECTORS, cuts
+from danshari.bench.cases import Session
 from danshari.bench.replay import replay
 from danshari.bench.schedule import best_schedule
 from danshari.bench.validity import check_views

@@ -74,29 +74,29 @@ def _full(needs: Needs) -> float:
     return total
 
 
-def _spans(needs: Needs) -> tuple[dict[int, Span], list[Event]]:
-    """Give every line as a span, and assign each old reference to the newest line that holds its atom."""
-    born: dict[int, int] = {}
+def _spans(needs: Needs) -> tuple[dict[tuple[int, int], Span], list[Event]]:
+    """Give each showing of a line as a span, and assign each old reference to the newest line that holds its atom."""
+    born: dict[int, int] = {}  # item → request that first carried it
     newest: dict[int, int] = {}
     sizes: dict[int, float] = {}
     at = 0
-    spans: dict[int, Span] = {}
+    spans: dict[tuple[int, int], Span] = {}
     events: list[Event] = []
     for r in needs.rounds:
         for item in range(at, r.items):
             lines = needs.item_lines[item]
+            born[item] = r.number
             letters = sum(len(needs.lines.keys[n]) for n in lines) or 1
             for n in lines:
-                born.setdefault(n, r.number)
                 newest[n] = item
                 sizes.setdefault(n, needs.facts.tokens[item] * len(needs.lines.keys[n]) / letters)
         at = r.items
         for reference in r.references:
             if reference.age <= HOT:
                 continue
-            held = needs.held[reference.atom][: reference.held]
+            held = [n for n, rank in needs.held[reference.atom].items() if rank < reference.held]
             best = max(held, key=lambda n: newest[n])
-            span = spans.setdefault(best, Span(line=best, size=sizes[best], born=born[best]))
+            span = spans.setdefault((best, newest[best]), Span(line=best, size=sizes[best], born=born[newest[best]]))
             span.last = max(span.last, r.number)
             span.events.append(len(events))
             events.append(Event(round=r.number, lines=tuple(held), place=reference.place))

@@ -33,16 +33,16 @@ class Sent:
     """Whether already sent bytes changed."""
     gap: float | None = None
 
-    def hit(self, prices: Prices, *, idle: bool = False) -> float:
+    def hit(self, prices: Prices, *, idle: bool = False, floor: float = 0.0) -> float:
         """Give the tokens read from the cache; none below the minimum, or after the time to live if `idle`."""
         cold = idle and self.gap is not None and self.gap > prices.ttl
-        return 0.0 if cold or self.cached < prices.minimum else self.cached
+        cached = self.cached + floor if self.cached else 0.0
+        return 0.0 if cold or cached < prices.minimum else cached
 
     def cost(self, prices: Prices, *, idle: bool = False, floor: float = 0.0) -> float:
         """Price the request in units of base input tokens; `floor` tokens of system prompt and tools come before."""
-        hit = self.hit(prices, idle=idle)
-        warm = floor if hit or (floor and self.cached) else 0.0
-        return prices.read * (hit + warm) + prices.write * (self.tokens - hit + floor - warm)
+        hit = self.hit(prices, idle=idle, floor=floor)
+        return prices.read * hit + prices.write * (self.tokens + floor - hit)
 
 
 class PrefixCache:

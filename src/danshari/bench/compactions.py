@@ -71,15 +71,16 @@ def read_records(paths: Sequence[Path]) -> Iterator[Record]:
             value = load(file)
         except ValueError as error:
             raise SessionError(f"{file}: no valid JSON: {error}") from None
-        if not isinstance(value, dict) or not {"before", "summary", "after"} <= value.keys():
-            raise SessionError(f"{file}: a compaction record needs `before`, `summary` and `after`")
+        fits = isinstance(value, dict) and all(isinstance(value.get(k), list) for k in ("before", "after"))
+        if not fits or not isinstance(value.get("summary"), str):
+            raise SessionError(f"{file}: a compaction record needs `before` and `after` (lists) and `summary` (text)")
         yield Record(
             id=str(value.get("id", file.stem)),
             before=value["before"],
-            summary=str(value["summary"]),
+            summary=value["summary"],
             after=value["after"],
             trigger=str(value.get("trigger", "")),
-            tokens=int(value.get("pre_tokens") or 0),
+            tokens=value["pre_tokens"] if isinstance(value.get("pre_tokens"), int) else 0,
         )
 
 
@@ -107,6 +108,11 @@ def soup(before: list[Any], max_chars: int) -> str:
     return " ".join(found)
 
 
+def soup_lines(before: list[Any], max_chars: int) -> str:
+    """Keep the newest atoms, one a line: the same trick in another layout."""
+    return soup(before, max_chars).replace(" ", "\n")
+
+
 def compact_text(before: list[Any], max_chars: int) -> str:
     """Keep the user's words, the files written, and the newest distinct lines that add an atom; at most `max_chars`.
 
@@ -124,6 +130,7 @@ METHODS: dict[str, Method] = {
     "last-characters": last_characters,
     "newest-lines": newest_lines,
     "soup": soup,
+    "soup-lines": soup_lines,
     "danshari": compact_text,
 }
 """Methods by name; the recorded summary itself is `own`."""
@@ -203,7 +210,7 @@ class Judge:
                 continue
             for reference in r.references:
                 seen = sight.sighting(reference.atom, reference.held)
-                if any(line in self._before for line in needs.held[reference.atom]):
+                if not needs.held[reference.atom].keys().isdisjoint(self._before):
                     made.every[0] += seen == "supported"
                     made.every[1] += 1
                 if reference.place > self._last or reference.atom in used:

@@ -13,8 +13,9 @@ from typing import Any, Protocol, TypeVar
 
 import danshari
 from danshari.bench.atoms import Variant, definition
-from danshari.bench.cache import VECTORS
+from danshari.bench.cache import VECTORS, cuts
 from danshari.bench.contenders import named
+from danshari.bench.store import digest
 from danshari.bench.study import (
     ALL,
     FLOOR,
@@ -29,9 +30,12 @@ from danshari.bench.study import (
     foreign_atoms,
     in_format,
     play_cells,
+    session_key,
     survey_of,
 )
 from danshari.bench.summary import Results, add_regret, bounds_rows, groups_of, rows_of
+from danshari.errors import SessionError
+from danshari.formats import named as format_named
 from danshari.sessions import Recorded
 
 FORMAT = 1
@@ -61,6 +65,8 @@ def compare(
     """Compare contenders on sessions."""
     started = time.perf_counter()
     kept, notes = _usable(sessions, skipped)
+    if not kept:
+        raise SessionError("no session with a request to compare: " + "; ".join(notes[-5:]))
     study = Study(sessions=kept, cells=cells_of(names, vectors, budgets), variant=variant)
     none: frozenset[str] = frozenset()
     surveys = each(survey_of, [(s, variant, none) for s in kept], "surveying")
@@ -98,9 +104,6 @@ def compare(
 
 def _usable(sessions: Sequence[Recorded], skipped: Sequence[str]) -> tuple[list[Recorded], list[str]]:
     """Leave out what has no request at all, and say so."""
-    from danshari.bench.cache import cuts
-    from danshari.formats import named as format_named
-
     kept, notes = [], list(skipped)
     for session in sessions:
         if any(True for _ in cuts(session, format_named(session.format))):
@@ -135,10 +138,8 @@ def _play(study: Study, each: Each) -> Results:
 def _untouched(job: tuple[Recorded, str]) -> Found:
     session, wire = job
     made = in_format(session, wire)
-    from danshari.bench.store import digest
-
     cells = (Cell(contender="off", vector=ALL),)
-    return play_cells((made, digest(made.format, made.messages), cells, frozenset(), frozenset(), "strict"))[0]
+    return play_cells((made, session_key(made), cells, frozenset(), frozenset(), "strict"))[0]
 
 
 def _contender(name: str) -> dict[str, Any]:
@@ -168,14 +169,12 @@ def _session(session: Recorded, survey: Any) -> dict[str, Any]:
 
 
 def _digest(results: Results, name: str) -> str:
-    from danshari.bench.store import digest
-
     return digest([f["digest"] for cells in results.found for c, f in cells.items() if c.contender == name])[:12]
 
 
 def _milliseconds(results: Results) -> dict[str, dict[str, float]]:
     """Give the median milliseconds of a session's first request and of an appended one, for each contender."""
-    long = groups_of(results.study).get("20 rounds and more", [])
+    long = next(iter(groups_of(results.study).values()))
     made = {}
     for cell in results.study.cells:
         if cell.budget is None and not cell.idle and cell.contender not in made:

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import comb
 
-from danshari.bench.atoms import Atoms
 from danshari.bench.needs import Needs, Reference, Round
 from danshari.bench.sight import Sight
 from danshari.bench.state import History, pointer_lines
@@ -86,7 +85,6 @@ class Ladder:
     def __init__(self, needs: Needs, history: History) -> None:
         self.needs, self.history = needs, history
         self.store = Store(needs)
-        self._atoms = Atoms()
         self._pointers: dict[int, tuple[int, ...]] = {}
 
     def sort(self, r: Round, missing: Sequence[Reference], sight: Sight) -> list[tuple[Reference, str, float]]:
@@ -117,16 +115,15 @@ class Ladder:
             lines = self._pointers[reference.place] = pointer_lines(self.needs, reference.place)
         if lines and all(sight.shows(line) for line in lines):
             return True
-        name = path.rsplit("/", 1)[-1]
-        return bool(name) and sight.visible(name)
+        return bool(path) and sight.names(path)
 
     def _query(self, r: Round, missing: Iterable[Reference], sight: Sight) -> list[str]:
         """Build the blind query: the action's words without anything the view lacks."""
         hidden = {reference.atom for reference in missing}
         kept: dict[str, None] = {}
         for word in sorted(r.words):
-            atoms = self._atoms(word)
-            if any(atom in word for atom in hidden):
+            atoms = self.needs.lines.extract(word)
+            if any(atom in word or (len(word) > 2 and word in atom) for atom in hidden):
                 continue
             held, head = self.needs.held, self.needs.head
             if any(atom in held and atom not in head and not sight.visible(atom) for atom in atoms):

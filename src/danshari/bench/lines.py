@@ -26,7 +26,7 @@ class Lines:
         self.keys: list[str] = []
         self._numbers: dict[str, int] = {}
         self._texts: dict[str, tuple[int, ...]] = {}
-        self._extract = atoms
+        self.extract = atoms
 
     def of(self, text: str) -> tuple[int, ...]:
         """Give the numbers of the distinct lines of a text, in order."""
@@ -54,7 +54,7 @@ class Lines:
         if number is None:
             number = self._numbers[line] = len(self.keys)
             self.keys.append(line)
-            self.atoms.append(self._extract(line))
+            self.atoms.append(self.extract(line))
         return number
 
 

@@ -67,7 +67,7 @@ class Round:
     references: tuple[Reference, ...] = ()
     quotes: tuple[Quote, ...] = ()
     words: frozenset[str] = frozenset()
-    """Words of the action and its thought, for the blind query."""
+    """Words of the action, for the blind query."""
     acts: bool = False
     """Whether the round made a call at all."""
 
@@ -82,8 +82,10 @@ class Needs:
     lines: Lines
     rounds: list[Round] = field(default_factory=list)
     item_lines: list[tuple[int, ...]] = field(default_factory=list)
-    held: dict[str, list[int]] = field(default_factory=dict)
-    """Atom → its lines in order of first sight."""
+    held: dict[str, dict[int, int]] = field(default_factory=dict)
+    """Atom → its lines, each with its rank by first sight."""
+    items_of: dict[int, list[int]] = field(default_factory=dict)
+    """Line → positions of the items that hold it."""
     head: frozenset[str] = frozenset()
     source: set[int] = field(default_factory=set)
     """Lines that stand in the session itself; views may hold others."""
@@ -123,7 +125,6 @@ class _Worker:
         self._pinned = users[0] if users else -1
         self._head: set[str] = set()
         self._at = 0
-        self._seen: dict[str, set[int]] = {}
 
     def advance(self, cut: int) -> None:
         """Take in the items of all messages before `cut`."""
@@ -134,6 +135,8 @@ class _Worker:
             numbers = _item_lines(found.lines, item.kind, item.text)
             found.item_lines.append(numbers)
             found.source.update(numbers)
+            for number in numbers:
+                found.items_of.setdefault(number, []).append(at)
             if self._pins and (item.role == "system" or at == self._pinned):
                 found.head_lines.update(numbers)
                 for number in numbers:
@@ -143,10 +146,8 @@ class _Worker:
             for number in numbers:
                 for atom in found.lines.atoms[number]:
                     self.last[atom] = (item.turn, at)
-                    seen = self._seen.setdefault(atom, set())
-                    if number not in seen:
-                        seen.add(number)
-                        found.held.setdefault(atom, []).append(number)
+                    ranks = found.held.setdefault(atom, {})
+                    ranks.setdefault(number, len(ranks))
 
     def round(self, number: int, cut: int) -> Round:
         """Count what the action after `cut` refers to."""
@@ -162,7 +163,6 @@ class _Worker:
             item = items[at]
             if item.turn != turn or item.role != "assistant":
                 break
-            words.update(item.text.split() if item.kind in ("text", "reasoning") else ())
             if item.kind != "call":
                 continue
             made.acts = True

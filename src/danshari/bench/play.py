@@ -121,14 +121,14 @@ def _guarded(contender: Contender, setting: Setting) -> Compact:
     """Start a contender so that nothing it does stops the run."""
     try:
         inner = contender.start(setting)
-    except Exception as fault:  # noqa: BLE001  (a contender's fault is a result)
+    except (Exception, SystemExit) as fault:  # noqa: BLE001  (a contender's fault is a result)
         setting.faults.append(f"start: {type(fault).__name__}: {fault}")
         return lambda messages: messages
 
     def compact(messages: list[Any]) -> Sequence[Any]:
         try:
             view = inner(messages)
-        except Exception as fault:  # noqa: BLE001
+        except (Exception, SystemExit) as fault:  # noqa: BLE001
             setting.faults.append(f"{type(fault).__name__}: {fault}"[:300])
             return messages
         if not isinstance(view, Sequence) or isinstance(view, str) or not view:

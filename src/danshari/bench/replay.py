@@ -12,6 +12,7 @@ from danshari.bench.needs import Needs, needs_of
 from danshari.bench.play import Compact, Contender, Played, Setting, play
 from danshari.bench.scoring import Scorer, Tally
 from danshari.compactor import Compactor
+from danshari.core.model import hashed
 from danshari.core.policy import Policy
 from danshari.core.prices import Prices
 from danshari.sessions import Recorded
@@ -79,6 +80,7 @@ def contender(policy: str | Policy, *, name: str = "") -> Contender:
         name=name or chosen.name,
         about=f"danshari, policy {chosen.name}",
         start=partial(_start, chosen),
+        version=hashed(repr(chosen)),
         priced=chosen.commit in ("gain", "cold"),
         budgeted=chosen.commit != "always" and bool(chosen.passes),
         markup=("originalLength",),

@@ -61,13 +61,16 @@ def _colour(name: str) -> str:
 def _plots(rows: Sequence[Row], found: Mapping[str, Any]) -> str:
     bound = next((b for b in found["bounds"] if b["group"] == rows[0]["group"]), None)
     axis = Axis(title="actions with all they needed (SAR)", low=0.2)
-    still = [r["contender"] for r in _defaults(rows) if r["contender"] != "off" and _does_nothing(r)]
-    moved = [r for r in rows if r["budget"] is not None or not _does_nothing(r) or r["contender"] == "off"]
+    still = [r["contender"] for r in _defaults(rows) if r["contender"] != "off" and not r["void"] and _does_nothing(r)]
+    void = [r["contender"] for r in _defaults(rows) if r["void"]]
+    valid = [r for r in rows if r["contender"] not in void]
+    moved = [r for r in valid if r["budget"] is not None or not _does_nothing(r) or r["contender"] == "off"]
     tokens = scatter(
         [*_bounds(bound), *_series(moved, lambda r: r["tokens"], "first")],
         Axis(title="tokens sent, of doing nothing"), axis, title="SAR against tokens", size=WIDE,
     )  # fmt: skip
     note = f" Like doing nothing at their own triggers: {', '.join(still)}." if still else ""
+    note += f" Void, for a view was invalid or it could not be started: {', '.join(void)}." if void else ""
     first = _figure(tokens, "Rings: own defaults at cache read .10. Small dots joined: the same contender told to stay below "
                     "10, 20, 30, 50 and 70 % of the session's largest context. Dashed: lines kept at random, and the newest "
                     f"only. The line at the left: what a clairvoyant would need to keep.{note}")  # fmt: skip

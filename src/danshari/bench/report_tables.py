@@ -21,7 +21,8 @@ def _table(rows: Sequence[Row], columns: Sequence[Column], *, name: str = "conte
             kind = ' class="bad"' if text.startswith("!") else ' class="note"' if text.startswith("…") else ""
             cells.append(f"<td{kind}>{escape(text.lstrip('!…'))}</td>")
         mine = ' class="ours"' if row[name] in _OURS else ""
-        body.append(f"<tr{mine}><td>{escape(str(row[name]))}</td>{''.join(cells)}</tr>")
+        shown = f"{row[name]} (void)" if row.get("void") else str(row[name])
+        body.append(f"<tr{mine}><td>{escape(shown)}</td>{''.join(cells)}</tr>")
     return f'<div class="wide"><table><tr><th>{name}</th>{head}</tr>{"".join(body)}</table></div>'
 
 

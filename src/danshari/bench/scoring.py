@@ -24,6 +24,8 @@ FETCHED = 2_000.0
 """Tokens at most that getting a lost source back is charged for."""
 _MARKED = re.compile(r"stale|changed|edited|overwritten|modified|written anew|older version|superseded", re.IGNORECASE)
 
+_NAME = re.compile(r"[\w.-]*\w")
+
 Tally = dict[str, list[float]]
 
 
@@ -193,7 +195,8 @@ class Scorer:
                     continue
                 changes = self.history.changes.get(facts.place(act), ())
                 overwritten = any(at < change < r.items for change in changes)
-                self.score.add("stale", overwritten and not _MARKED.search(piece.text[:600]))
+                ours = " ".join(self.needs.lines.keys[n] for n in lines if n not in self.needs.source)
+                self.score.add("stale", overwritten and not _MARKED.search(ours))
 
     def _state(self, state: State, messages: Sequence[Any]) -> None:
         for attempt in self.history.attempts[: state.attempts]:
@@ -224,8 +227,10 @@ class Scorer:
                     act = facts.tools.act(piece.name, piece.text)
                     if act.kind in ("edit", "write") and act.path:
                         self._judge_file(piece, facts.place(act), state, right, wrong)
-        extra = "\n".join(self.needs.lines.keys[n] for n in self.sight.shown() if n not in self.needs.source)
-        right |= {path for path in state.written - right if extra and path.rsplit("/", 1)[-1] in extra}
+        extra = {
+            w for n in self.sight.shown() if n not in self.needs.source for w in _NAME.findall(self.needs.lines.keys[n])
+        }
+        right |= {path for path in state.written - right if path.rsplit("/", 1)[-1] in extra}
         return len(right), len(wrong - state.written)
 
     def _judge_file(self, piece: Piece, path: str, state: State, right: set[str], wrong: set[str]) -> None:

@@ -1,8 +1,8 @@
 """What a view shows: its lines, kept up to date from one request to the next by the messages that came and went.
 
-An atom is *supported* if it stands in the view on a line of the source, or on another line together with an atom
-that a source line held beside it (or alone, where the source line held it alone). A line that is little but atoms and
-is no source line is soup and supports nothing; an atom that is only so visible counts as *bare*.
+An atom is *supported* if it stands in the view on a line that held it in the source before, or on another line together
+with an atom that such a line held beside it. Soup supports nothing: a line that is little but atoms and is no source
+line, or a whole text that is little but atoms and does not come from one place; what is only so visible is *bare*.
 """
 
 from __future__ import annotations
@@ -17,8 +17,12 @@ from danshari.core.model import Piece
 Sighting = Literal["supported", "bare", "absent"]
 _SOUP_ATOMS = 3
 """A line of fewer atoms is no soup, however dense."""
+_SOUP_TEXT = 8
+"""A text of fewer atoms is no soup."""
 _SOUP_SHARE = 0.7
-"""Share of a soup line's letters and digits that belong to atoms."""
+"""Share of soup's letters and digits that belong to atoms."""
+_ONE_PLACE = 0.5
+"""Share of a text's lines that one source item holds, from which the text counts as taken from there."""
 
 
 class Sight:
@@ -31,7 +35,9 @@ class Sight:
         self._by_atom: dict[str, set[int]] = {}
         self._held: dict[int, Any] = {}
         """Id of a message object in the view → the object, so that ids stay true."""
-        self._read: dict[int, tuple[Any, tuple[Piece, ...], tuple[int, ...]]] = {}
+        self._read: dict[int, tuple[Any, tuple[Piece, ...], tuple[int, ...], tuple[int, ...]]] = {}
+        """The object, its pieces, their lines, and the lines of those that are soup."""
+        self._soup_lines: Counter[int] = Counter()
         self._soup: dict[int, bool] = {}
         self.came: list[tuple[Any, tuple[Piece, ...]]] = []
         """Messages that this view shows and the one before did not."""
@@ -46,20 +52,40 @@ class Sight:
         gone = [key for key in before if key not in now]
         for key, message in now.items():
             if key not in before:
-                pieces, lines = self._taken(message)
+                pieces, lines, soup = self._taken(message)
                 self.came.append((message, pieces))
                 self._add(lines)
+                self._soup_lines.update(soup)
         for key in gone:
             self._remove(self._read[key][2])
+            self._soup_lines.subtract(self._read[key][3])
         self._held = now
 
-    def _taken(self, message: Any) -> tuple[tuple[Piece, ...], tuple[int, ...]]:
+    def _taken(self, message: Any) -> tuple[tuple[Piece, ...], tuple[int, ...], tuple[int, ...]]:
         known = self._read.get(id(message))
         if known is None:
             pieces = tuple(self.needs.format.split(message))
-            lines = tuple(n for piece in pieces for n in self.needs.lines.of_piece(piece))
-            known = self._read[id(message)] = (message, pieces, lines)
-        return known[1], known[2]
+            lines: list[int] = []
+            soup: list[int] = []
+            for piece in pieces:
+                mine = self.needs.lines.of_piece(piece)
+                lines += mine
+                soup += mine if self._is_soup_text(mine) else ()
+            known = self._read[id(message)] = (message, pieces, tuple(lines), tuple(soup))
+        return known[1], known[2], known[3]
+
+    def _is_soup_text(self, lines: Sequence[int]) -> bool:
+        """Say whether a text is little but atoms, gathered from here and there."""
+        if len(lines) < 2:
+            return False
+        known, atoms = self.needs.lines, self.needs.lines.atoms
+        if sum(len(atoms[line]) for line in lines) < _SOUP_TEXT:
+            return False
+        items = Counter(item for line in lines for item in self.needs.items_of.get(line, ()))
+        if items and max(items.values()) >= _ONE_PLACE * len(lines):
+            return False
+        letters = sum(sum(c.isalnum() for c in known.keys[line]) for line in lines)
+        return sum(self._inside(line) for line in lines) > _SOUP_SHARE * letters
 
     def _add(self, lines: Sequence[int]) -> None:
         for line in lines:
@@ -93,6 +119,12 @@ class Sight:
         """Say whether an atom stands in the view at all; only wanted atoms are known."""
         return bool(self._by_atom.get(atom))
 
+    def names(self, path: str) -> bool:
+        """Say whether some line of the view names a file, by its last two segments."""
+        tail = "/".join(path.rsplit("/", 2)[-2:])
+        lines = self._by_atom.get(path.rsplit("/", 1)[-1], ())
+        return any(tail in self.needs.lines.keys[line] for line in lines)
+
     def shown(self) -> list[int]:
         """Give every line of the view."""
         return [line for line, n in self._count.items() if n]
@@ -102,19 +134,22 @@ class Sight:
         lines = self._by_atom.get(atom)
         if not lines:
             return "absent"
-        if any(line in self.needs.source for line in lines):
-            return "supported"
-        return "supported" if any(self._borne(atom, line, held) for line in lines) else "bare"
+        ranks = self.needs.held.get(atom, {})
+        for line in lines:
+            if self._count[line] > self._soup_lines[line] and (
+                ranks.get(line, held) < held or self._borne(atom, line, held)
+            ):
+                return "supported"
+        return "bare"
 
     def _borne(self, atom: str, line: int, held: int) -> bool:
-        """Say whether a line that is not of the source carries the atom with a neighbour."""
+        """Say whether a line that had not been seen before carries the atom with a neighbour."""
         if self.is_soup(line):
             return False
         atoms = self.needs.lines.atoms
         beside = atoms[line] - {atom}
-        for source in self.needs.held[atom][:held]:
-            near = atoms[source]
-            if beside & near if len(near) > 1 else not beside:
+        for source, rank in self.needs.held.get(atom, {}).items():
+            if rank < held and (beside & atoms[source] if len(atoms[source]) > 1 else not beside):
                 return True
         return False
 
@@ -122,11 +157,15 @@ class Sight:
         """Say whether a line is little but atoms."""
         known = self._soup.get(line)
         if known is None:
-            text, atoms = self.needs.lines.keys[line], self.needs.lines.atoms[line]
-            letters = sum(c.isalnum() for c in text)
-            inside = sum(sum(c.isalnum() for c in atom) * text.count(atom) for atom in _outer(atoms))
-            known = self._soup[line] = len(atoms) >= _SOUP_ATOMS and inside > _SOUP_SHARE * letters
+            letters = sum(c.isalnum() for c in self.needs.lines.keys[line])
+            dense = self._inside(line) > _SOUP_SHARE * letters
+            known = self._soup[line] = dense and len(self.needs.lines.atoms[line]) >= _SOUP_ATOMS
         return known
+
+    def _inside(self, line: int) -> int:
+        """Count the letters and digits of a line that belong to atoms."""
+        text, atoms = self.needs.lines.keys[line], self.needs.lines.atoms[line]
+        return sum(sum(c.isalnum() for c in atom) * text.count(atom) for atom in _outer(atoms))
 
     def quotes(self, quote: Quote) -> bool:
         """Say whether every line of a quoted text stands in the view."""

@@ -40,7 +40,9 @@ def code_hash() -> str:
     """Hash every source and data file of danshari: results of other code are other results."""
     root = Path(danshari.__file__).parent
     files = sorted(
-        p for p in root.rglob("*") if p.suffix in (".py", ".toml", ".json") and "sessions" not in p.parts[-2:]
+        p
+        for p in root.rglob("*")
+        if p.suffix in (".py", ".toml") or (p.suffix == ".json" and p.parent.name != "sessions")
     )
     made = blake2b(digest_size=16)
     for path in files:

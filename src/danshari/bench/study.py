@@ -103,7 +103,7 @@ def survey_of(job: tuple[Recorded, Variant, frozenset[str]]) -> Survey:
         best = best_schedule(session, load_policy("balanced"), prices)
         optimal[vector] = (best.cost, best.untouched)
     return Survey(
-        key=digest(session.format, session.messages),
+        key=session_key(session),
         rounds=len(needs.rounds),
         actions=sum(r.acts for r in needs.rounds),
         tokens=totals,
@@ -112,6 +112,11 @@ def survey_of(job: tuple[Recorded, Variant, frozenset[str]]) -> Survey:
         bounds=bounds_of(needs),
         optimal=optimal,
     )
+
+
+def session_key(session: Recorded) -> str:
+    """Name what a result depends on of a session."""
+    return digest(session.format, session.messages, session.model, sorted(session.times.items()))
 
 
 def common_atoms(sessions: Sequence[Recorded], surveys: Sequence[Survey]) -> frozenset[str]:
@@ -185,7 +190,8 @@ def play_cells(job: Job) -> list[Found]:
             if wire not in shapes:
                 shapes[wire] = _Shape(in_format(session, wire), common, variant)
             found[n] = result = shapes[wire].played(cell, contender, foreign)
-            store.put(keys[n], result)
+            if not result["fault"].startswith("start: "):  # what may be better next time is tried again
+                store.put(keys[n], result)
     return [f for f in found if f is not None]
 
 
@@ -215,7 +221,7 @@ class _Shape:
         """Play one cell and give plain JSON values."""
         scorer = None
         if not cell.idle:
-            ladder = cell.budget is None and cell.vector in (ALL, ".10")
+            ladder = cell.budget is None
             scorer = Scorer(self.needs, self.history, foreign=foreign, ladder=ladder, markup=contender.markup)
         played = play(
             self.needs,

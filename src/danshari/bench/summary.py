@@ -36,10 +36,9 @@ class Results:
 def groups_of(study: Study) -> dict[str, list[int]]:
     """Give the groups of the tables: long sessions (the headline), all, and each collection's long ones."""
     long = [n for n, s in enumerate(study.surveys) if s.rounds >= LONG]
-    groups = {
-        f"{LONG} rounds and more": long or list(range(len(study.sessions))),
-        "all": list(range(len(study.sessions))),
-    }
+    everything = list(range(len(study.sessions)))
+    head = f"{LONG} rounds and more" if long else "all, none of them long"
+    groups = {head: long or everything, "all": everything}
     for n in long:
         groups.setdefault(study.sessions[n].collection, []).append(n)
     short = [n for n, s in enumerate(study.surveys) if s.rounds < LONG]
@@ -63,7 +62,7 @@ class _Group:
         study = results.study
         self.tasks = [study.sessions[n].task for n in numbers]
         self.draws = Bootstrap(self.tasks)
-        self.headline = name.startswith(f"{LONG} rounds")
+        self.headline = name == next(iter(groups_of(study)))
 
     def rows(self) -> list[dict[str, Any]]:
         played = self.results.found
@@ -140,6 +139,7 @@ class _Group:
             "problem": next((f["problem"] for f in found if f["problem"]), ""),
             "faulty_sessions": sum(bool(f["faults"]) for f in found),
             "fault": next((f["fault"] for f in found if f["fault"]), ""),
+            "void": any(f["invalid"] or f["fault"].startswith("start: ") for f in found),
             "model_calls": sum(f["model_calls"] for f in found),
             "sar": self.draws.ratio(self.tallied(cell, "sar"), interval=whole).to_dict(),
             "edits": self.draws.ratio(self.tallied(cell, "edits"), interval=whole).to_dict(),
@@ -183,7 +183,8 @@ class _Group:
             mine = [c for c in cells if c.contender != REFERENCE and c.vector in (vector, ALL) and c.contender != "off"]
             for measure in ("sar", "dollars"):
                 differences: dict[str, tuple[Estimate, float]] = {}
-                for cell in mine:
+                void = {r["contender"] for r in rows if r["void"]}
+                for cell in (c for c in mine if c.contender not in void):
                     left, right = (self._pairs_of(c, measure, vector) for c in (cell, against))
                     differences[cell.contender] = self.draws.difference(left, right)
                 corrected = holm({name: p for name, (_, p) in differences.items()})

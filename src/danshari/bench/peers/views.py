@@ -6,10 +6,12 @@ import contextlib
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -22,6 +24,10 @@ from danshari.bench.store import Store, cache_home, digest
 
 LIMIT = 120.0
 """Seconds a peer may take for one session."""
+PATIENCE = 3
+"""Time-outs after which a peer is not asked again in this run."""
+VIEWS = 2
+"""Format number of stored views: raise it when the worker answers otherwise."""
 SEARCHED: tuple[str, ...] = ()
 """Folders that workers search for modules besides danshari's own."""
 
@@ -31,12 +37,19 @@ class Worker:
 
     def __init__(self, python: Path | str, *, limit: float = LIMIT) -> None:
         self._python, self.limit = str(python), limit
+        self.timeouts: Counter[str] = Counter()
         self._process: subprocess.Popen[bytes] | None = None
         self._home: tempfile.TemporaryDirectory[str] | None = None
         self._errors: IO[bytes] | None = None
 
     def ask(self, job: dict[str, Any]) -> dict[str, Any]:
-        """Send one job and wait for its answer; what goes wrong is an answer with `broken`."""
+        """Send one job and wait for its answer; what goes wrong is an answer with `broken`.
+
+        After three time-outs of one function it is not asked again.
+        """
+        what = f"{job.get('module')}.{job.get('start')}"
+        if self.timeouts[what] >= PATIENCE:
+            return {"broken": f"gave no answer {PATIENCE} times within {self.limit:.0f} seconds (the time limit)"}
         process = self._running()
         assert process.stdin is not None
         try:
@@ -46,6 +59,7 @@ class Worker:
         except (BrokenPipeError, ConnectionResetError):
             line = b""
         if line is None:
+            self.timeouts[what] += 1
             self.stop()
             return {"broken": f"no answer within {self.limit:.0f} seconds (the time limit)"}
         if not line:
@@ -80,6 +94,7 @@ class Worker:
                 stderr=self._errors,
                 env=environ,
                 cwd=self._home.name,
+                start_new_session=True,
             )
         return self._process
 
@@ -109,6 +124,8 @@ class Worker:
     def stop(self) -> None:
         """End the interpreter."""
         if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
+                os.killpg(self._process.pid, signal.SIGKILL)  # the children too
             self._process.kill()
             self._process.wait()
             for pipe in (self._process.stdin, self._process.stdout):
@@ -140,7 +157,7 @@ def views_of(peer: Peer, setting: Setting, store: Store | None = None) -> dict[s
     file = Path(__file__).parent / f"{peer.module.rsplit('.', 1)[-1]}.py"
     adapter = file.read_text(encoding="utf-8") if file.is_file() else peer.module
     messages, cuts = setting.needs.session.messages, [r.cut for r in setting.needs.rounds]
-    key = digest(peer.name, peer.requires, peer.start, adapter, setting.budget, messages, cuts)
+    key = digest(VIEWS, peer.name, peer.requires, peer.start, adapter, setting.budget, messages, cuts)
     found = store.get(key)
     if found is None:
         environment = Environment(peer.environment, peer.requires)
@@ -149,7 +166,8 @@ def views_of(peer: Peer, setting: Setting, store: Store | None = None) -> dict[s
         module = peer.module if "." in peer.module else f"danshari.bench.peers.{peer.module}"
         job = {"module": module, "start": peer.start, "budget": setting.budget, "messages": messages, "cuts": cuts}
         found = worker.ask(job)
-        store.put(key, found)
+        if "broken" not in found:  # what may go better next time is asked again
+            store.put(key, found)
     return dict(found)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import click
 from danshari.bench.atoms import VARIANTS, definition
 from danshari.bench.compactions import METHODS, Judge, Method, Record, Scored, read_records, summed
 from danshari.bench.comparison import commit
+from danshari.bench.contenders import loaded
 from danshari.cli.common import PATHS, each, emit_json, out, table, write_json
 from danshari.errors import ArgumentError, SessionError
 
@@ -28,18 +28,10 @@ def method_named(name: str) -> Method:
     """Find a method by name, or load `FILE.py:FUNCTION` with the signature (before, max_chars) -> text."""
     if name in METHODS:
         return METHODS[name]
-    file, _, function = name.rpartition(":")
-    if not Path(file).is_file():
+    if ".py:" not in name or not Path(name.rpartition(":")[0]).is_file():
         raise ArgumentError(f"unknown method {name!r}; known: {', '.join(METHODS)}, or FILE.py:FUNCTION")
-    loaded = importlib.util.spec_from_file_location(Path(file).stem, file)
-    assert loaded is not None
-    assert loaded.loader is not None
-    module = importlib.util.module_from_spec(loaded)
-    loaded.loader.exec_module(module)
-    made: Any = getattr(module, function, None)
-    if not callable(made):
-        raise ArgumentError(f"{file} has no function {function!r}")
-    found: Method = made
+    module, function = loaded(name)
+    found: Method = getattr(module, function)
     return found
 
 

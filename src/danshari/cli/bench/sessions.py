@@ -130,6 +130,10 @@ def print_rows(found: dict[str, Any]) -> None:
     shown = table(*names, *(f"$ {v}" for v in vectors), "worst", "hits", "bad")
     for name, by in rows.items():
         row = next(iter(by.values()))
+        if row["void"]:
+            bad = row["invalid_sessions"] + row["faulty_sessions"]
+            shown.add_row(f"{name} (void)", *["–"] * (8 + len(vectors)), str(bad))
+            continue
         sar = row["sar"]
         shown.add_row(
             name,
