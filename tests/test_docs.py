@@ -21,7 +21,7 @@ from danshari.passes import NAMES
 from danshari.sessions import READERS
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if not p.name.endswith(".in.md"))]
 TEXT = {page: page.read_text(encoding="utf-8") for page in PAGES}
 REFERENCE = "\n".join(text for page, text in TEXT.items() if page.parent.name == "reference")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -104,12 +103,9 @@ class Atoms:
         self._quotes(line, found)
         if self.variant == "segmentless":
             for match in _PATH.finditer(line):
-                found -= set(self._segments(match.group()))
+                found -= set(match.group().split("/"))
                 found.add(match.group().strip("/"))
         return frozenset(found)
-
-    def _segments(self, path: str) -> Iterable[str]:
-        return path.split("/")
 
     def _word(self, text: str, found: set[str]) -> None:
         text = text.rstrip(".-")

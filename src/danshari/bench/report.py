@@ -9,10 +9,9 @@ from typing import Any
 
 from danshari import data
 from danshari.bench.chart import WIDE, Axis, Bar, Series, scatter, stacked
-from danshari.bench.report_tables import faults_table, headline_table, money_table, sessions_table, state_table
+from danshari.bench.report_tables import OURS, faults_table, headline_table, money_table, sessions_table, state_table
 
 Row = Mapping[str, Any]
-_OURS = {"balanced": "var(--ours)", "repair": "var(--ours2)", "architecture": "var(--ours3)"}
 _BANDS = (("hot", "up to 3 rounds old"), ("warm", "4–10"), ("cold", "over 10"))
 _LADDER = {"supported": "var(--s)", "pointer": "var(--p)", "retrieved": "var(--r)", "lost": "var(--l)"}
 
@@ -55,7 +54,7 @@ def _percent(value: float | None) -> str:
 
 
 def _colour(name: str) -> str:
-    return _OURS.get(name, "var(--bad)" if name == "literal" else "var(--peer)")
+    return OURS.get(name, "var(--peer)")
 
 
 def _plots(rows: Sequence[Row], found: Mapping[str, Any]) -> str:

@@ -8,7 +8,13 @@ from typing import Any
 
 Row = Mapping[str, Any]
 Column = tuple[str, Callable[[Row], str]]
-_OURS = ("balanced", "repair", "architecture", "literal")
+OURS = {
+    "balanced": "var(--ours)",
+    "repair": "var(--ours2)",
+    "architecture": "var(--ours3)",
+    "literal": "var(--bad)",
+}
+"""Our policies and their colours; everyone else is drawn in one."""
 
 
 def _table(rows: Sequence[Row], columns: Sequence[Column], *, name: str = "contender") -> str:
@@ -20,7 +26,7 @@ def _table(rows: Sequence[Row], columns: Sequence[Column], *, name: str = "conte
             text = cell(row)
             kind = ' class="bad"' if text.startswith("!") else ' class="note"' if text.startswith("…") else ""
             cells.append(f"<td{kind}>{escape(text.lstrip('!…'))}</td>")
-        mine = ' class="ours"' if row[name] in _OURS else ""
+        mine = ' class="ours"' if row[name] in OURS else ""
         shown = f"{row[name]} (void)" if row.get("void") else str(row[name])
         body.append(f"<tr{mine}><td>{escape(shown)}</td>{''.join(cells)}</tr>")
     return f'<div class="wide"><table><tr><th>{name}</th>{head}</tr>{"".join(body)}</table></div>'

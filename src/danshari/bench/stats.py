@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 RESAMPLES = 2_000
@@ -40,6 +40,15 @@ class Estimate:
 def rounded(value: float | None, digits: int = 5) -> float | None:
     """Round a figure that may be missing."""
     return None if value is None else round(value, digits)
+
+
+def pooled(values: Iterable[tuple[float, float]]) -> float:
+    """Give a ratio of sums; 1 where there is nothing."""
+    above = below = 0.0
+    for a, b in values:
+        above += a
+        below += b
+    return above / below if below else 1.0
 
 
 class Bootstrap:

@@ -15,7 +15,7 @@ from typing import Any
 
 from danshari.bench.atoms import Atoms, Variant
 from danshari.bench.bounds import Bounds, bounds_of
-from danshari.bench.cache import VECTORS
+from danshari.bench.cache import VECTORS, cuts
 from danshari.bench.contenders import named
 from danshari.bench.needs import HOT, needs_of
 from danshari.bench.play import Contender, Played, play
@@ -199,8 +199,6 @@ def in_format(session: Recorded, wire: str) -> Recorded:
     """Give a session in another wire format, its times at the same requests."""
     if wire == session.format:
         return session
-    from danshari.bench.cache import cuts
-
     messages = convert(session.messages, wire, source=session.format).payload
     made = replace(session, format=wire, messages=messages, times={}, usages={})
     here, there = list(cuts(session, format_named(session.format))), list(cuts(made, FORMATS[wire]))

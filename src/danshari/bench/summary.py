@@ -11,7 +11,7 @@ from danshari.bench.bounds import BUDGETS, Bounds
 from danshari.bench.cache import VECTORS
 from danshari.bench.contenders import named
 from danshari.bench.needs import HOT
-from danshari.bench.stats import Bootstrap, Estimate, holm, rounded
+from danshari.bench.stats import Bootstrap, Estimate, holm, pooled, rounded
 from danshari.bench.study import ALL, LONG, Cell, Found, Study, matched_round
 
 SHARES = (
@@ -130,9 +130,9 @@ class _Group:
             "dollars_worst": rounded(worst[0]),
             "dearer_sessions": sum(ratio > 1.0005 for ratio, _ in ratios),
             "worst_session": self.results.study.sessions[worst[1]].id,
-            "tokens": rounded(_share((f["tokens"], b["tokens"]) for f, b in zip(found, base, strict=True))),
-            "peak": rounded(_share((f["peak"], b["peak"]) for f, b in zip(found, base, strict=True))),
-            "hit_rate": rounded(_share((f["cached"], f["tokens"]) for f in found)),
+            "tokens": rounded(pooled((f["tokens"], b["tokens"]) for f, b in zip(found, base, strict=True))),
+            "peak": rounded(pooled((f["peak"], b["peak"]) for f, b in zip(found, base, strict=True))),
+            "hit_rate": rounded(pooled((f["cached"], f["tokens"]) for f in found)),
             "rewrites": rounded(sum(f["rewrites"] for f in found) / len(found), 2),
             "invalid_requests": sum(f["invalid"] for f in found),
             "invalid_sessions": sum(bool(f["invalid"]) for f in found),
@@ -150,7 +150,7 @@ class _Group:
         row["files_f1"] = _f1(self.tallied(cell, "files_named"), self.tallied(cell, "files_right"))
         if cell.budget is None:
             for kind in ("idle", "floor", "faulty"):
-                row[f"dollars_{kind}"] = rounded(_share(self.money(cell, vector, kind)))
+                row[f"dollars_{kind}"] = rounded(pooled(self.money(cell, vector, kind)))
             chance = self._chance(cell)
             row["chance"] = rounded(chance)
             value = row["old"]["value"]
@@ -197,14 +197,6 @@ class _Group:
         return self.pairs(self.money(cell, vector)) if measure == "dollars" else self.tallied(cell, measure)
 
 
-def _share(values: Iterable[tuple[float, float]]) -> float:
-    above = below = 0.0
-    for a, b in values:
-        above += a
-        below += b
-    return above / below if below else 1.0
-
-
 def _counted(pairs: Mapping[str, tuple[float, float]]) -> list[float] | None:
     """Give [share, counted]; None where there was nothing to count."""
     n = sum(b for _, b in pairs.values())
@@ -230,7 +222,7 @@ def bounds_rows(study: Study) -> list[dict[str, Any]]:
             continue
         row: dict[str, Any] = {"group": group, "clairvoyant_tokens": round(sum(b.residency for b in mine) / full, 5)}
         row["optimal_dollars"] = {
-            vector: rounded(_share(study.surveys[n].optimal[vector] for n in numbers))
+            vector: rounded(pooled(study.surveys[n].optimal[vector] for n in numbers))
             for vector in study.surveys[numbers[0]].optimal
         }
         for name in ("oracle", "chance", "recency"):

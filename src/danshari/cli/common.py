@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -152,15 +152,6 @@ def price_vector(text: str | None) -> Prices | None:
 def percent(share: float) -> str:
     """Write a share as a percentage."""
     return f"{100 * share:.1f} %"
-
-
-def pooled(values: Iterable[tuple[float, float]]) -> float:
-    """Give a ratio of sums; 1 where there is nothing."""
-    above, below = 0.0, 0.0
-    for a, b in values:
-        above += a
-        below += b
-    return above / below if below else 1.0
 
 
 def notes(lines: Sequence[str], most: int = 5) -> None:

@@ -12,7 +12,8 @@ from danshari import data
 from danshari.bench.anatomy import Anatomy, anatomy, ranked
 from danshari.bench.cache import DEFAULT_MODEL
 from danshari.bench.replay import Replayed, replay
-from danshari.cli.common import PATHS, each, emit_json, err, label, load_sessions, notes, out, percent, pooled, table
+from danshari.bench.stats import pooled
+from danshari.cli.common import PATHS, each, emit_json, err, label, load_sessions, notes, out, percent, table
 from danshari.core.tiers import TIERS
 from danshari.sessions import Recorded, own_sessions
 

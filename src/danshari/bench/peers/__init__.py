@@ -6,7 +6,9 @@ the full chat history before every request. The files run under the peer's own i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from danshari.errors import ArgumentError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +32,6 @@ class Peer:
 
 
 def _rows(module: str, requires: tuple[str, ...], *rows: Peer) -> tuple[Peer, ...]:
-    from dataclasses import replace
-
     return tuple(replace(row, module=module, requires=requires) for row in rows)
 
 
@@ -93,8 +93,6 @@ PEERS: tuple[Peer, ...] = (
 
 def peer(name: str) -> Peer:
     """Give a row by name; raises ArgumentError listing the known ones."""
-    from danshari.errors import ArgumentError
-
     found = next((p for p in PEERS if p.name == name), None)
     if found is None:
         raise ArgumentError(f"unknown peer {name!r}; known: {', '.join(p.name for p in PEERS)}")
