@@ -67,7 +67,7 @@ def compare(
     kept, notes = _usable(sessions, skipped)
     if not kept:
         raise SessionError("no session with a request to compare: " + "; ".join(notes[-5:]))
-    study = Study(sessions=kept, cells=cells_of(names, vectors, budgets), variant=variant)
+    study = Study(sessions=kept, cells=cells_of(names, vectors, budgets), vectors=tuple(vectors), variant=variant)
     none: frozenset[str] = frozenset()
     surveys = each(survey_of, [(s, variant, none) for s in kept], "surveying")
     study.common = common_atoms(kept, surveys)

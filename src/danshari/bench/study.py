@@ -81,6 +81,7 @@ class Study:
 
     sessions: list[Recorded]
     cells: list[Cell]
+    vectors: tuple[str, ...] = tuple(VECTORS)
     variant: Variant = "strict"
     surveys: list[Survey] = field(default_factory=list)
     common: frozenset[str] = frozenset()

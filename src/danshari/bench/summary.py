@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any
 
 from danshari.bench.bounds import BUDGETS, Bounds
-from danshari.bench.cache import VECTORS
 from danshari.bench.contenders import named
 from danshari.bench.needs import HOT
 from danshari.bench.stats import Bootstrap, Estimate, holm, pooled, rounded
@@ -69,9 +68,9 @@ class _Group:
         cells = [c for c in self.results.study.cells if not c.idle and all(c in played[n] for n in self.numbers)]
         rows = []
         for cell in cells:
-            vectors = list(VECTORS) if cell.vector == ALL else [cell.vector]
+            vectors = list(self.results.study.vectors) if cell.vector == ALL else [cell.vector]
             if cell.budget is not None:
-                vectors = vectors[:1] if cell.vector != ALL else list(VECTORS)[:1]
+                vectors = vectors[:1]
             for vector in vectors:
                 rows.append(self._row(cell, vector))
         if self.headline:
