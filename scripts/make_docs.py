@@ -37,7 +37,10 @@ def cli_page() -> str:
     parts = [GENERATED + "# Command line\n", "Exit codes: 0 all well · 1 a file or argument danshari cannot use · "
              "2 a wrong command line · 3 a replay found an invalid view or a fault · 130 interrupted.\n"]  # fmt: skip
     for path, command in walk(cli, "danshari"):
-        context = click.Context(command, info_name=path, max_content_width=100, terminal_width=100)
+        names = ["-h", "--help"]  # as the program has them; click remembers the first it was asked with
+        context = click.Context(
+            command, info_name=path, max_content_width=100, terminal_width=100, help_option_names=names
+        )
         parts.append(f"## `{path}`\n\n```text\n{command.get_help(context)}\n```\n")
     return "\n".join(parts)
 
