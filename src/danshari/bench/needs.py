@@ -89,7 +89,6 @@ class Needs:
     head: frozenset[str] = frozenset()
     source: set[int] = field(default_factory=set)
     """Lines that stand in the session itself; views may hold others."""
-    head_lines: set[int] = field(default_factory=set)
 
     @property
     def wanted(self) -> set[str]:
@@ -104,15 +103,26 @@ def needs_of(
 
     `pinned` says whether the head (system, first user request) always stays and so is left out of all counts.
     """
+    found = outline_of(session, atoms)
+    worker = _Worker(found, common, pinned=pinned)
+    for r in found.rounds:
+        worker.advance(r.items)
+        worker.fill(r)
+    worker.advance(len(found.facts.items))
+    return found
+
+
+def outline_of(session: Recorded, atoms: Atoms | None = None) -> Needs:
+    """Take a session apart into items and requests only: enough to play it where nothing is measured."""
     wire = named(session.format)
     facts = Facts(data.tools(), data.estimator(data.model(session.model or DEFAULT_MODEL).family))
     facts.extend(wire.read(session.messages))
     found = Needs(session=session, format=wire, facts=facts, lines=Lines(atoms or Atoms()))
-    worker = _Worker(found, common, pinned=pinned)
+    at = 0
     for number, cut in enumerate(cuts(session, wire), 1):
-        worker.advance(cut)
-        found.rounds.append(worker.round(number, cut))
-    worker.advance(len(session.messages))
+        while at < len(facts.items) and facts.items[at].at[0] < cut:
+            at += 1
+        found.rounds.append(Round(number=number, cut=cut, items=at))
     return found
 
 
@@ -126,10 +136,10 @@ class _Worker:
         self._head: set[str] = set()
         self._at = 0
 
-    def advance(self, cut: int) -> None:
-        """Take in the items of all messages before `cut`."""
+    def advance(self, until: int) -> None:
+        """Take in the items before position `until`."""
         items, found = self.found.facts.items, self.found
-        while self._at < len(items) and items[self._at].at[0] < cut:
+        while self._at < until:
             at, item = self._at, items[self._at]
             self._at += 1
             numbers = _item_lines(found.lines, item.kind, item.text)
@@ -138,7 +148,6 @@ class _Worker:
             for number in numbers:
                 found.items_of.setdefault(number, []).append(at)
             if self._pins and (item.role == "system" or at == self._pinned):
-                found.head_lines.update(numbers)
                 for number in numbers:
                     self._head |= found.lines.atoms[number]
                 found.head = frozenset(self._head)
@@ -149,12 +158,11 @@ class _Worker:
                     ranks = found.held.setdefault(atom, {})
                     ranks.setdefault(number, len(ranks))
 
-    def round(self, number: int, cut: int) -> Round:
-        """Count what the action after `cut` refers to."""
-        found = self.found
-        items, made = found.facts.items, Round(number=number, cut=cut, items=self._at)
+    def fill(self, made: Round) -> None:
+        """Count what the action after a request refers to."""
+        found, items = self.found, self.found.facts.items
         if self._at >= len(items):
-            return made
+            return
         turn = items[self._at].turn
         references: dict[tuple[str, bool], Reference] = {}
         quotes: list[Quote] = []
@@ -175,7 +183,6 @@ class _Worker:
             quotes += self._quotes(row, item.text)
         made.references = tuple(sorted(references.values(), key=lambda r: (r.atom, r.content)))
         made.quotes, made.words = tuple(quotes), frozenset(words)
-        return made
 
     def _refer(self, atom: str, content: bool, turn: int, into: dict[tuple[str, bool], Reference]) -> None:
         last = self.last.get(atom)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from danshari import data
-from danshari.bench.needs import Needs, needs_of
+from danshari.bench.needs import Needs, needs_of, outline_of
 from danshari.bench.play import Compact, Contender, Played, Setting, play
 from danshari.bench.scoring import Scorer, Tally
 from danshari.compactor import Compactor
@@ -140,7 +140,7 @@ def replay(
     measure: bool = False,
 ) -> Replayed:
     """Run one session under a policy; `check` tests every view against its format's rules, `measure` counts support."""
-    needs = needs_of(session)
+    needs = needs_of(session) if measure else outline_of(session)
     played = play(
         needs,
         contender(policy),

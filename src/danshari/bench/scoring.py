@@ -34,8 +34,6 @@ class Score:
     """Counts of one contender on one session."""
 
     tally: Tally = field(default_factory=dict)
-    actions: dict[int, list[int]] = field(default_factory=dict)
-    """Round → [references older than 3 rounds, of them supported]."""
     flips: dict[str, list[int]] = field(default_factory=dict)
     """Foreign atom → rounds at which it came into sight and went, alternating."""
     faults: dict[int, list[float]] = field(default_factory=dict)
@@ -120,7 +118,6 @@ class Scorer:
                 if not reference.content:
                     located, located_kept = located + 1, located_kept + kept
         if old:
-            self.score.actions[r.number] = [old, old_kept]
             self.score.add("sar", old == old_kept)
             if located:
                 self.score.add("sar_locators", located == located_kept)

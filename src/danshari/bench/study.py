@@ -266,7 +266,6 @@ class _Shape:
             "fault": setting.faults[0] if setting.faults else "",
             "model_calls": len(setting.calls),
             "tally": score.tally if score else {},
-            "actions": {str(r): pair for r, pair in score.actions.items()} if score else {},
             "flips": score.flips if score else {},
             "digest": score.digest if score else "",
             "milliseconds": [spent[0], sum(spent[1:]) / (len(spent) - 1)] if len(spent) > 1 else [sum(spent), 0.0],
