@@ -37,9 +37,13 @@ class Lines:
 
     def of_piece(self, piece: Piece) -> tuple[int, ...]:
         """Give the lines of one piece of a message; call arguments are unpacked."""
-        if piece.kind != "call":
-            return self.of(piece.text) if piece.text else ()
-        return tuple(dict.fromkeys(n for leaf in leaves(piece.text) for n in self.of(leaf)))
+        return self.of_kind(piece.kind, piece.text)
+
+    def of_kind(self, kind: str, text: str) -> tuple[int, ...]:
+        """Give the lines of a text that is a call's arguments, or anything else."""
+        if kind != "call":
+            return self.of(text)
+        return tuple(dict.fromkeys(n for leaf in leaves(text) for n in self.of(leaf)))
 
     def find(self, line: str) -> int | None:
         """Give the number of a line, None if it was never seen."""
@@ -93,17 +97,18 @@ def leaves(arguments: str) -> Iterator[str]:
     except (ValueError, RecursionError):
         yield arguments
         return
-    yield from _leaves(value)
+    yield from leaves_of(value)
 
 
-def _leaves(value: Any) -> Iterator[str]:
+def leaves_of(value: Any) -> Iterator[str]:
+    """Give the texts inside a JSON value, whole numbers too."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for inner in value.values():
-            yield from _leaves(inner)
+            yield from leaves_of(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from _leaves(inner)
+            yield from leaves_of(inner)
     elif isinstance(value, int) and not isinstance(value, bool):
         yield str(value)

@@ -13,7 +13,7 @@ from typing import Any
 from danshari import data
 from danshari.bench.atoms import Atoms
 from danshari.bench.cache import DEFAULT_MODEL, cuts
-from danshari.bench.lines import Lines, leaves
+from danshari.bench.lines import Lines, leaves_of
 from danshari.core.facts import Facts
 from danshari.core.text import parse_arguments
 from danshari.core.tools import ToolRow
@@ -142,7 +142,7 @@ class _Worker:
         while self._at < until:
             at, item = self._at, items[self._at]
             self._at += 1
-            numbers = _item_lines(found.lines, item.kind, item.text)
+            numbers = found.lines.of_kind(item.kind, item.text)
             found.item_lines.append(numbers)
             found.source.update(numbers)
             for number in numbers:
@@ -211,12 +211,6 @@ class _Worker:
                 yield Quote(lines=tuple(wanted))
 
 
-def _item_lines(lines: Lines, kind: str, text: str) -> tuple[int, ...]:
-    if kind != "call":
-        return lines.of(text)
-    return tuple(dict.fromkeys(n for leaf in leaves(text) for n in lines.of(leaf)))
-
-
 def parts(row: ToolRow, arguments: str, name: str = "") -> Iterator[tuple[str, bool]]:
     """Give the texts of call arguments, each with whether it is new text written (content) or a locator.
 
@@ -251,17 +245,6 @@ def _is_content(row: ToolRow, key: str, text: str) -> bool:
     if key in row.body or row.kind in ("plan", "agent", "ask"):
         return True
     return len(text) > 200 and key not in (*row.path, *row.old, *row.command)
-
-
-def leaves_of(value: Any) -> list[str]:
-    """Give the texts inside an argument's value."""
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, dict):
-        return [text for inner in value.values() for text in leaves_of(inner)]
-    if isinstance(value, list):
-        return [text for inner in value for text in leaves_of(inner)]
-    return [str(value)] if isinstance(value, int) and not isinstance(value, bool) else []
 
 
 def quoted(row: ToolRow, given: dict[str, Any]) -> list[str]:

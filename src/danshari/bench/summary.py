@@ -71,8 +71,8 @@ class _Group:
             vectors = list(self.results.study.vectors) if cell.vector == ALL else [cell.vector]
             if cell.budget is not None:
                 vectors = vectors[:1]
-            for vector in vectors:
-                rows.append(self._row(cell, vector))
+            kept = self._kept(cell)
+            rows += [{**self._row(cell, vector), **kept} for vector in vectors]
         if self.headline:
             self._compare(rows)
         return rows
@@ -140,6 +140,16 @@ class _Group:
             "fault": next((f["fault"] for f in found if f["fault"]), ""),
             "void": any(f["invalid"] or f["fault"].startswith("start: ") for f in found),
             "model_calls": sum(f["model_calls"] for f in found),
+        }
+        if whole:
+            for kind in ("idle", "floor", "faulty"):
+                row[f"dollars_{kind}"] = rounded(pooled(self.money(cell, vector, kind)))
+        return row
+
+    def _kept(self, cell: Cell) -> dict[str, Any]:
+        """Give what does not hang on the price vector a row is shown for: shares, intervals, chance."""
+        whole = cell.budget is None
+        row: dict[str, Any] = {
             "sar": self.draws.ratio(self.tallied(cell, "sar"), interval=whole).to_dict(),
             "edits": self.draws.ratio(self.tallied(cell, "edits"), interval=whole).to_dict(),
             "old": self.draws.ratio(self.tallied(cell, "old"), interval=whole).to_dict(),
@@ -147,9 +157,7 @@ class _Group:
         for name in SHARES:
             row[name] = _counted(self.tallied(cell, name))
         row["files_f1"] = _f1(self.tallied(cell, "files_named"), self.tallied(cell, "files_right"))
-        if cell.budget is None:
-            for kind in ("idle", "floor", "faulty"):
-                row[f"dollars_{kind}"] = rounded(pooled(self.money(cell, vector, kind)))
+        if whole:
             chance = self._chance(cell)
             row["chance"] = rounded(chance)
             value = row["old"]["value"]
