@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from danshari.core.edits import Edit, edit_to_dict
+from danshari.core.handover import Handover
 from danshari.core.laws import Refusal
+from danshari.passes.consistency import Survival
+from danshari.passes.summarize import Rung
 
 FORMAT = 1
 """Format number of `Compaction.to_dict`."""
@@ -49,6 +52,12 @@ class Compaction:
     """Dollars the committed (or, if nothing was, the best held) batch earns over the expected rounds."""
     cost: float = 0.0
     """Dollars it costs once, to write the changed prefix anew."""
+    handover: Handover | None = field(default=None, repr=False)
+    """The document of this call's major compaction."""
+    rungs: tuple[Rung, ...] = ()
+    """How a summarizer was asked and what came of it, step by step."""
+    survived: tuple[Survival, ...] = field(default=(), repr=False)
+    """What survived the major compaction, field by field."""
     hints: dict[str, Any] = field(default_factory=dict)
     """Request fields to send along (bound thinking); empty if none are needed."""
     notes: tuple[str, ...] = ()
@@ -82,11 +91,34 @@ class Compaction:
             edits = "1 edit" if len(self.held) == 1 else f"{len(self.held)} edits"
             pays = "it does" if len(self.held) == 1 else "they do"
             lines.append(f"held back {edits} ({freed:,.0f} tokens): {pays} not pay yet")
+        lines += self._ladder()
         lines += [f"refused {r.law}: {r.why}" for r in self.refused[:3]]
         lines += [f"note: {note}" for note in self.notes]
         if self.fault:
             lines.append(f"fault, failed open: {self.fault}")
         return "\n".join(lines)
+
+    def _ladder(self) -> list[str]:
+        """Say how the hand-over came about, and what did not survive in sight."""
+        lines = []
+        for rung in self.rungs:
+            how = "ok" if rung.ok else "no"
+            repaired = f" (repaired: {'; '.join(rung.repaired)})" if rung.repaired else ""
+            lines.append(f"summary {rung.name}: {how}{', ' + rung.why if rung.why else ''}{repaired}")
+        if self.survived:
+            parts = [f"{s.field} {s.shown}/{s.total}" for s in self.survived]
+            lost = sum(s.lost for s in self.survived)
+            lines.append(f"in sight: {', '.join(parts)}; the rest in the archive{f'; {lost} LOST' if lost else ''}")
+        return lines
+
+    @property
+    def layer(self) -> str:
+        """Name what this call did: unchanged, minor, major (with a model's help) or fallback (major without it)."""
+        if self.handover is not None:
+            asked = any(r.name.startswith(("warm", "flat", "breaker", "margin")) for r in self.rungs)
+            ok = any(r.ok and r.name.startswith(("warm", "flat")) for r in self.rungs)
+            return "fallback" if asked and not ok else "major"
+        return "minor" if self.edits else "unchanged"
 
     def _by_estimate(self) -> str:
         return " by the seed's estimate" if self.policy == "literal" else ""
@@ -113,6 +145,9 @@ class Compaction:
             "pressure": self.pressure,
             "earn": self.earn,
             "cost": self.cost,
+            "handover": self.handover.to_dict() if self.handover else None,
+            "rungs": [asdict(r) for r in self.rungs],
+            "survived": [asdict(s) for s in self.survived],
             "hints": self.hints,
             "notes": list(self.notes),
             "fault": self.fault,
@@ -127,6 +162,7 @@ _DONE = {
     "superseded": "superseded",
     "elide": "elided",
     "evict": "rounds dropped",
+    "summarize": "hand-over",
     "binding": "thinking blocks left out",
     "undo": "shown again",
     "pin": "shown again",

@@ -18,14 +18,17 @@ from typing import Any, Literal
 from danshari import data, saving
 from danshari.archive.base import Archive, Entry, MemoryArchive
 from danshari.compaction import Compaction
-from danshari.core.edits import Edit, Effects, Ledger, Restore, View, resolve
+from danshari.core.edits import Edit, Effects, Fold, Ledger, Restore, View, resolve
 from danshari.core.facts import Facts
 from danshari.core.policy import Policy
 from danshari.core.prices import Model, Prices
 from danshari.core.session import Calibration, Session
 from danshari.deciding import Decision, with_known_passes
 from danshari.errors import ArgumentError, RecallError
+from danshari.core.request import Request
 from danshari.formats import Format, named
+from danshari.major import Means
+from danshari.models import Summarizer, as_door
 from danshari.running import Mode, Run, touched_by
 from danshari.usage import input_tokens
 
@@ -73,6 +76,8 @@ class Compactor:
         mode: Mode = "view",
         archive: Archive | None = None,
         format: str | None = None,  # noqa: A002
+        summarizer: Callable[[Request], Any] | Summarizer | None = None,
+        reinject: Callable[[], Mapping[str, str]] | None = None,
         on_compaction: Callable[[Compaction], None] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -90,6 +95,7 @@ class Compactor:
             wire=named(format) if format else None,
             clock=clock,
         )
+        self._run.means = Means(summarizer=as_door(summarizer) if summarizer is not None else None, reinject=reinject)
 
     # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -153,42 +159,73 @@ class Compactor:
     # ── the main way in ──────────────────────────────────────────────────────────────────────────────────────
 
     def compact(
-        self, messages: Any, *, tools: Any = None, system: Any = None, focus: str | None = None, force: Force = None
+        self,
+        messages: Any,
+        *,
+        tools: Any = None,
+        system: Any = None,
+        focus: str | None = None,
+        force: Force = None,
+        until: int | None = None,
     ) -> Compaction:
         """Decide what to send for the next model call.
 
-        `tools` and `system` are counted, never changed. `force` brings the view under the policy's soft line now.
-        `focus` names what matters next; items that hold it are left alone in this call. Raises FormatError for what is
-        no list of messages; odd content never raises.
+        `tools` and `system` are counted, never changed. `force` brings the view under the policy's soft line now;
+        "full" makes a major compaction whatever the size, of the messages before number `until` if that is given.
+        `focus` names what matters next: items that hold it are left alone, and a hand-over keeps to it. Raises
+        FormatError for what is no list of messages; odd content never raises.
         """
+        if force not in (None, True, False, "full"):
+            raise ArgumentError(f"force = {force!r}; must be True, False or 'full'")
+        if until is not None and (isinstance(until, bool) or not isinstance(until, int) or until < 1 or force != "full"):
+            raise ArgumentError(f"until = {until!r}; must be a number of messages, with force='full'")
         with self._lock:
             if isinstance(messages, Mapping):
                 tools = messages.get("tools") if tools is None else tools
                 system = (messages.get("system") or messages.get("instructions")) if system is None else system
             self._count_floor(tools, system)
-            return self._safely(messages, force=bool(force), focus=focus)
+            self._run.means.tools, self._run.means.system = tools, system
+            return self._safely(messages, force=bool(force), full=force == "full", focus=focus, until=until)
 
     async def acompact(self, messages: Any, **options: Any) -> Compaction:
-        """Do what `compact` does without holding up the event loop."""
+        """Do what `compact` does without holding up the event loop; an async summarizer runs on that loop.
+
+        Cancelled while a summarizer is at work, it gives the summary up; nothing is committed by it.
+        """
         import asyncio  # costs more than the rest of this module, and only async callers need it
 
-        return await asyncio.to_thread(self.compact, messages, **options)
+        means, given_up = self._run.means, threading.Event()
+        means.loop, means.gone = asyncio.get_running_loop(), given_up.is_set
+        try:
+            return await asyncio.to_thread(self.compact, messages, **options)
+        except asyncio.CancelledError:
+            given_up.set()
+            raise
+        finally:
+            means.loop = None
 
-    def preview(self, messages: Any, *, force: Force = None) -> Compaction:
-        """Show what `compact` would do; nothing is committed, archived or booked."""
+    def preview(self, messages: Any, *, force: Force = None, until: int | None = None) -> Compaction:
+        """Show what `compact` would do, without asking a summarizer; nothing is committed, archived or booked."""
         with self._lock:
             run, callback = self._run, self.on_compaction
             trial = Run(run.policy, run.model, MemoryArchive(), mode=run.mode, wire=run.wire, clock=run.clock)
             trial.session, trial.source, trial.returned = run.session, run.source, run.returned
-            trial.hints, trial.floor = run.hints, run.floor
+            trial.hints, trial.floor, trial.means = run.hints, run.floor, replace(run.means, summarizer=None)
             self._run, self.on_compaction = trial, None
             try:
-                return self._safely(messages, force=bool(force))
+                return self._safely(messages, force=bool(force), full=force == "full", until=until)
             finally:
                 self._run, self.on_compaction = run, callback
 
     def _safely(
-        self, payload: Any, *, force: bool = False, sent: int | None = None, focus: str | None = None
+        self,
+        payload: Any,
+        *,
+        force: bool = False,
+        full: bool = False,
+        sent: int | None = None,
+        focus: str | None = None,
+        until: int | None = None,
     ) -> Compaction:
         """Fail open: on any fault the last good ledger is replayed, or the caller's messages go out as they are."""
         run = self._run
@@ -197,7 +234,9 @@ class Compactor:
             return Compaction(messages=payload, format=wire.name, policy=run.policy.name, notes=notes)
         before = run.session
         try:
-            result = run.compact(payload, wire, list(notes), force=force, sent=sent, focus=focus)
+            result = run.compact(
+                payload, wire, list(notes), force=force, full=full, sent=sent, focus=focus, until=until or 0
+            )
         except Exception as fault:  # noqa: BLE001  (the one place: an agent is never broken by us)
             _log.exception("danshari failed open")
             run.session = before
@@ -297,6 +336,8 @@ class Compactor:
             ledger = run.session.ledger
             self._restore([at for edit in ledger[start:end] for at in touched_by(track, edit)], ledger[:start], "undo")
             run.session = replace(run.session, batches=run.session.batches[:-1])
+            if any(isinstance(edit, Fold) for edit in ledger[start:end]):
+                run.session = replace(run.session, handovers=run.session.handovers[:-1], majors=run.session.majors[:-1])
             result = run.result(run.source if run.mode == "replace" else track.messages, [], Decision(), [], "none")
             if run.mode == "replace":
                 run.remember(run.source, result)
@@ -312,7 +353,16 @@ class Compactor:
             if track is not None:
                 items = track.facts.items
                 edited = [at for at in {*track.effects.texts, *track.effects.gone} if items[at].kind != "reasoning"]
-                self._restore([at for at in edited if any(text in items[at].text for text in texts)], (), "pin")
+                found = [at for at in edited if any(text in items[at].text for text in texts)]
+                self._restore([*found, *self._partners(found)], (), "pin")
+
+    def _partners(self, places: list[int]) -> list[int]:
+        """List the calls and results that must come back with items that left as a whole."""
+        track = self._run.track
+        assert track is not None
+        facts, gone = track.facts, track.effects.gone
+        calls = {facts.items[at].call for at in places if at in gone and facts.items[at].call}
+        return [at for at in gone if facts.items[at].call in calls and facts.items[at].kind != "reasoning"]
 
     def _restore(self, places: list[int], before: Ledger, by: str) -> None:
         """Show items as the ledger `before` showed them, and see to thinking whose prefix that changes."""
@@ -320,12 +370,13 @@ class Compactor:
         if track is None or not places:
             return
         items = track.facts.items
-        earlier = resolve(before, items, track.facts.index).texts
+        shown = resolve(before, items, track.facts.index)
         edits: list[Edit] = []
         for at in sorted(set(places)):
             edits.append(Restore(id=items[at].id, by=by, why=by, seen=items[-1].id))
-            if at in earlier:
-                edits.append(replace(earlier[at], seen=items[-1].id))
+            if at in shown.texts:
+                edits.append(replace(shown.texts[at], seen=items[-1].id))
+        edits += [replace(f, seen=items[-1].id) for start, (_, f) in shown.folds.items() if start in places]
         run.session = run.session.append(tuple(edits))
         run.disturbed = min(places)
         track.resolve(run.session.ledger)

@@ -12,7 +12,7 @@ from danshari.core.plan import Plan, Proposal, Situation, due, forced, plan
 from danshari.core.policy import Policy
 from danshari.core.prices import Model
 from danshari.errors import PolicyError
-from danshari.passes import PASSES
+from danshari.passes import NAMES, PASSES
 from danshari.passes.admit import admit
 from danshari.track import Track
 
@@ -57,16 +57,26 @@ def proposals(facts: Facts, effects: Effects, policy: Policy, *, force: bool) ->
 
 
 def decide(
-    track: Track, policy: Policy, model: Model, situation: Situation, why: str, ledger: Sequence[Edit]
+    track: Track,
+    policy: Policy,
+    model: Model,
+    situation: Situation,
+    why: str,
+    ledger: Sequence[Edit],
+    *,
+    last: bool = True,
 ) -> Decision:
-    """Weigh the proposals of this moment and write the edits of the chosen batch."""
+    """Weigh the proposals of this moment and write the edits of the chosen batch.
+
+    `last` says whether, under force, harsher stages may follow the gentle one (all placeholders, rounds dropped).
+    """
     if not why:
         return Decision()
     facts = track.facts
     if policy.thinking == "keep" and binds(track, model):
         return Decision(notes=["no edit: the policy keeps thinking that is bound to what precedes it"])
     if why == "forced":
-        return _forced(track, policy, situation, ledger)
+        return _forced(track, policy, situation, ledger, last=last)
     if binds(track, model) and not facts.closed() and policy.thinking != "hint":
         return Decision(notes=["edits wait for the end of the tool loop: its thinking is bound to what precedes it"])
     chosen = plan(proposals(facts, track.effects, policy, force=False), situation, policy, why)
@@ -75,17 +85,16 @@ def decide(
     return decision
 
 
-def _forced(track: Track, policy: Policy, situation: Situation, ledger: Sequence[Edit]) -> Decision:
+def _forced(
+    track: Track, policy: Policy, situation: Situation, ledger: Sequence[Edit], *, last: bool
+) -> Decision:
     """Go through the stages, gentlest first, each seeing what the one before it did."""
     decision = Decision(plan=Plan(why="forced"))
     mild = replace(policy, passes=tuple(p for p in policy.passes if p != "evict"))
     evicting = replace(policy, passes=tuple(p for p in policy.passes if p == "evict"))
     effects, freed = track.effects, 0.0
-    for stage, force, need in (
-        (mild, False, situation.need + situation.spare),
-        (mild, True, situation.need),
-        (evicting, True, situation.need),
-    ):
+    stages = ((mild, False, situation.need + situation.spare), (mild, True, situation.need), (evicting, True, situation.need))
+    for stage, force, need in stages if last else stages[:1]:
         if freed >= need:
             continue
         chosen = forced(proposals(track.facts, effects, stage, force=force), need - freed)
@@ -95,6 +104,13 @@ def _forced(track: Track, policy: Policy, situation: Situation, ledger: Sequence
             effects = resolve([*ledger, *decision.edits], track.facts.items, track.facts.index)
         freed = sum(track.sizes) - _total(track, effects)
     return decision
+
+
+def freed_by(track: Track, edits: Sequence[Edit], ledger: Sequence[Edit]) -> float:
+    """Estimate the tokens that edits would free if they were committed now."""
+    if not edits:
+        return 0.0
+    return sum(track.sizes) - _total(track, resolve([*ledger, *edits], track.facts.items, track.facts.index))
 
 
 def _total(track: Track, effects: Effects) -> float:
@@ -166,7 +182,7 @@ def weigh(policy: Policy, situation: Situation, *, force: bool) -> str:
 
 def with_known_passes(policy: Policy) -> Policy:
     """Refuse a policy that names a pass which does not exist."""
-    unknown = [name for name in policy.passes if name not in ("admit", *PASSES)]
+    unknown = [name for name in policy.passes if name not in NAMES]
     if unknown:
-        raise PolicyError(f"policy {policy.name}: unknown pass {unknown[0]!r}; known: admit, {', '.join(PASSES)}")
+        raise PolicyError(f"policy {policy.name}: unknown pass {unknown[0]!r}; known: {', '.join(NAMES)}")
     return policy

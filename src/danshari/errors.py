@@ -6,6 +6,7 @@ DanshariError
 ├── FormatError          a payload in no format we know, or mixed formats
 ├── SessionError         a file that is no recorded session, or a saved session we cannot load
 │   └── VersionError     saved by a newer danshari than this one
+├── ModelError           a summarizer failed: raised, timed out, could not be reached; the ladder goes on without it
 ├── RecallError          nothing in the archive under that id
 └── MissingExtra         an optional dependency is not installed (also an ImportError)
 
@@ -37,6 +38,10 @@ class SessionError(DanshariError, ValueError):
 
 class VersionError(SessionError):
     """Stored data with a format number newer than this version understands."""
+
+
+class ModelError(DanshariError, RuntimeError):
+    """A summarizer gave no usable answer; a compaction catches it and goes on without a model."""
 
 
 class RecallError(DanshariError, LookupError):

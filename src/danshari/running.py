@@ -18,8 +18,9 @@ from danshari.core.plan import Situation, pressure_of, rest_after, soft_line
 from danshari.core.policy import Policy
 from danshari.core.prices import Model
 from danshari.core.session import Session
-from danshari.deciding import Decision, admitted, binds, decide, strip_dead, weigh
+from danshari.deciding import Decision, admitted, binds, decide, freed_by, strip_dead, weigh
 from danshari.formats import Format, detect
+from danshari.major import Major, Means, compact_major, line_of
 from danshari.track import Track, same_pieces
 
 Mode = Literal["view", "replace"]
@@ -55,6 +56,8 @@ class Run:
         """In replace mode, the source index of every message returned last."""
         self.floor = 0.0
         """Tokens of system prompt and tool schemas, where given."""
+        self.means = Means()
+        """Summarizer, live state, system prompt and tools, as the host gave them."""
 
     def format_of(self, payload: Any) -> tuple[Format, tuple[str, ...]]:
         """Detect the format anew only until the conversation has shown messages that one format alone has."""
@@ -71,10 +74,12 @@ class Run:
         notes: list[str],
         *,
         force: bool = False,
+        full: bool = False,
         sent: int | None = None,
         focus: str | None = None,
+        until: int = 0,
     ) -> Compaction:
-        """Follow the conversation, admit, weigh, commit, write."""
+        """Follow the conversation, admit, weigh, commit, write; `full` asks for a major compaction."""
         messages = self._recovered(wire, wire.messages(payload))
         track = self._follow(messages, wire, notes)
         facts = track.facts
@@ -87,11 +92,18 @@ class Run:
         edits += stripped
         self._join(track, sent_items)
         situation = self._situation(track, sent_items, force=force)
-        why = weigh(self.policy, situation, force=force)
-        policy = replace(self.policy, pinned=(*self.policy.pinned, focus)) if focus else self.policy
-        decision = decide(track, policy, self.model, situation, why, self.session.ledger)
-        notes += decision.notes
+        why = weigh(self.policy, situation, force=force) if not full else ""
+        policy = replace(self.policy, pinned=(*self.policy.pinned, focus)) if focus and not full else self.policy
+        able = "summarize" in policy.passes
+        decision = decide(track, policy, self.model, situation, why, self.session.ledger, last=not able)
+        major = self._major(payload, decision, force=force, full=full, focus=focus or "", until=until) if able else Major()
+        if major.edits:
+            decision = Decision(edits=list(major.edits), refused=decision.refused, plan=replace(decision.plan, why=why or "asked"))
+        notes += [*decision.notes, *major.notes]
         self.commit(decision.edits, batch=True)
+        self._note(major, track)
+        if able and why == "forced":
+            decision.edits += self._harsher(track, policy, sent_items, force=force)
         if why:
             self.session = replace(self.session, rest_until=rest_after(decision.plan, facts.turn))
         if decision.edits or edits or self.hints:
@@ -100,12 +112,49 @@ class Run:
             notes += note
         if situation.pressure == "hard":
             self._fits(track, notes)
-        result = self.result(payload, edits, decision, notes, situation.pressure)
+        result = self.result(payload, edits, decision, notes, situation.pressure, major)
         if sent is None:
             self._book(track, result, situation)
         if self.mode == "replace":
             self.remember(messages, result)
         return result
+
+    def _major(
+        self, payload: Any, decision: Decision, *, force: bool, full: bool, focus: str, until: int
+    ) -> Major:
+        """Make a major compaction if one is asked for, or if the gentler edits would leave too much."""
+        track = self.track
+        assert track is not None
+        if full:
+            limit = next((n for n, item in enumerate(track.facts.items) if item.at[0] >= until), -1) if until else -1
+            return compact_major(self, payload, why="asked for", focus=focus, until=limit)
+        tokens, line = self.tokens(track), line_of(self)
+        if force:
+            line = min(line, soft_line(self.model.window, self.policy))
+        if tokens <= line:
+            return Major()
+        if tokens - freed_by(track, decision.edits, self.session.ledger) * self.session.calibration.ratio <= line:
+            return Major()
+        return compact_major(self, payload, why=f"{tokens:,.0f} tokens, over {line:,.0f}", focus=focus)
+
+    def _note(self, major: Major, track: Track) -> None:
+        """Book a major compaction: its document, its cost, and how its summarizer did."""
+        session = self.session
+        if major.asked:
+            account = replace(session.account, spent=session.account.spent + major.units)
+            session = replace(session, account=account, failures=0 if major.by_model else session.failures + 1)
+        if major.document is not None:
+            session = session.major(major.document, track.facts.turn)
+        self.session = session
+
+    def _harsher(self, track: Track, policy: Policy, sent: int, *, force: bool) -> list[Edit]:
+        """Go on where gentle edits and a hand-over still leave too much: all placeholders, then rounds dropped."""
+        situation = self._situation(track, sent, force=force)
+        if situation.need <= 0:
+            return []
+        decision = decide(track, policy, self.model, situation, "forced", self.session.ledger)
+        self.commit(decision.edits, batch=True)
+        return decision.edits
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -261,14 +310,20 @@ class Run:
     # ── the result ───────────────────────────────────────────────────────────────────────────────────────────
 
     def result(
-        self, payload: Any, edits: Sequence[Edit], decision: Decision, notes: Sequence[str], pressure: str
+        self,
+        payload: Any,
+        edits: Sequence[Edit],
+        decision: Decision,
+        notes: Sequence[str],
+        pressure: str,
+        major: Major | None = None,
     ) -> Compaction:
         """Write the view and say what was done."""
         track, chosen, money = self.track, decision.plan, self.model.prices.dollars
         assert track is not None
         after = self.tokens(track)
         return Compaction(
-            messages=track.write(self._shape(payload, track)),
+            messages=track.write(self.shape(payload, track)),
             format=track.format.name,
             policy=self.policy.name,
             model=self.model.name,
@@ -281,12 +336,15 @@ class Run:
             trigger=chosen.why,
             pressure=pressure,
             earn=money(chosen.earn),
-            cost=money(chosen.cost + chosen.faults),
+            cost=money(chosen.cost + chosen.faults + (major.units if major else 0.0)),
+            handover=major.document if major else None,
+            rungs=major.rungs if major else (),
+            survived=major.survived if major else (),
             hints=track.format.hints() if self.hints else {},
             notes=tuple(notes),
         )
 
-    def _shape(self, payload: Any, track: Track) -> Any:
+    def shape(self, payload: Any, track: Track) -> Any:
         """Give the source in the shape of the caller's payload (they differ in replace mode only)."""
         if self.mode == "view":
             return payload

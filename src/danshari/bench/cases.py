@@ -5,6 +5,8 @@ check_case.py CASES --adapter danshari.bench.cases:Session
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,9 +15,12 @@ from danshari import data
 from danshari.bench.phrases import placed
 from danshari.compactor import Compactor
 from danshari.core.policy import Policy
+from danshari.core.request import Request
 from danshari.errors import RecallError
+from danshari.models import Summarizer
 
 _MODEL = "gpt-5"
+_RUN = re.compile(r"[A-Za-z0-9+/=_-]{512,}")
 _SAFETY = 0.75
 """The cases count tokens more roughly than we do (3.8 characters each, keys included); aim below their line."""
 
@@ -24,14 +29,15 @@ def policy_of(words: Mapping[str, Any]) -> Policy:
     """Translate a case's policy words into a `Policy`."""
     base = data.load_policy("balanced")
     window = int(words.get("window", 128_000))
-    trigger = words.get("trigger") or float(words.get("trigger_ratio", 0.7)) * window
+    trigger = float(words.get("trigger") or float(words.get("trigger_ratio", 0.7)) * window)
     keep = words.get("keep_recent_tools")
     protected = (*base.protected, *words.get("protected_tools", ()))
     return replace(
         base,
         name="case",
         commit="trigger",
-        token_trigger=int(_SAFETY * float(trigger)),
+        token_trigger=int(_SAFETY * trigger),
+        major=0.0,
         keep_rounds=int(keep) if keep is not None else 4,
         keep_files=0,
         max_length=int(words.get("max_tool_length", 200)),
@@ -43,7 +49,31 @@ def policy_of(words: Mapping[str, Any]) -> Policy:
         protected=protected,
         pinned=tuple(words.get("pinned", ())),
         margin=0.05,
+        keep_tail=0.2 * trigger / window,
+        active=1.0,
+        handover=int(0.8 * trigger),
+        restore=0,
+        summary_request="flat",
+        summary_tokens=min(1_000, window // 16),
+        summary_model=str(words.get("summary_model", "")),
+        summary_prompt=str(words.get("summary_prompt", "")),
+        alternate=bool(words.get("strict_alternation")),
     )
+
+
+def rough_tokens(value: Any) -> int:
+    """Count as the cases do: 3.8 characters a token, wide ones .85, unbroken runs .72 a character, images 1,500."""
+    if isinstance(value, str):
+        runs = sum(len(run) for run in _RUN.findall(value))
+        wide = sum(ord(char) > 0x2E7F for char in value)
+        return int(0.72 * runs + 0.85 * wide + max(len(value) - runs - wide, 0) / 3.8)
+    if isinstance(value, Mapping):
+        if value.get("type") in ("image_url", "image", "input_image"):
+            return 1_500
+        return sum(rough_tokens(k) + rough_tokens(v) for k, v in value.items()) + 2
+    if isinstance(value, list):
+        return sum(map(rough_tokens, value)) + len(value)
+    return 1
 
 
 class Session:
@@ -51,25 +81,42 @@ class Session:
 
     def __init__(self, case: Mapping[str, Any], llm: Callable[[Any], Any]) -> None:
         words = case.get("policy", {})
+        window = int(words.get("window", 128_000))
+        limit = int((case.get("summarizer") or {}).get("window") or window)
+
+        def door(request: Request) -> Any:
+            return llm(request.to_dict())
+
         self._engine = Compactor(
             policy_of(words),
             model=_MODEL,
-            window=int(words.get("window", 128_000)),
+            window=window,
             mode="replace",
             format=case["format"],
+            summarizer=Summarizer(door=door, window=int(_SAFETY * limit)),
             clock=lambda: 0.0,
         )
-        self._words, self._llm = words, llm
+        self._words = words
+        self._trigger = float(words.get("trigger") or math.inf)
+        self._arrived: list[Any] = []
         self.status = "unchanged"
 
     def compact(self, messages: list[Any], force: bool | str = False) -> list[Any]:
-        """Give what would be sent next."""
+        """Give what would be sent next; what arrived while a summarizer was at work follows."""
         for message in messages:
             if isinstance(message, dict) and isinstance(message.get("usage"), dict):
                 self._engine.observe(message["usage"])
         result = self._engine.compact(messages, force="full" if force == "full" else bool(force))
-        self.status = "micro" if result.edits else "unchanged"
-        return list(result.messages)
+        if force and (counted := rough_tokens(result.messages)) > self._trigger:
+            self._engine.observe(counted)  # a host would learn this from the provider's usage
+            result = self._engine.compact(result.messages, force=True)
+        self.status = {"minor": "micro", "major": "summary"}.get(result.layer, result.layer)
+        arrived, self._arrived = self._arrived, []
+        return [*result.messages, *arrived]
+
+    def add(self, messages: list[Any]) -> None:
+        """Take messages that arrive while a summarizer is at work."""
+        self._arrived += messages
 
     def search(self, query: str) -> list[str]:
         """Find removed originals."""

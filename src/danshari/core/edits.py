@@ -135,6 +135,7 @@ def _apply(effects: Effects, edit: Edit, items: Sequence[Item], index: Mapping[I
         else:
             effects.texts.pop(at, None)
             effects.gone.pop(at, None)
+            _unfold(effects, at)
         return True
     if isinstance(edit, Insert):
         at = index.get(edit.after)
@@ -152,6 +153,13 @@ def _apply(effects: Effects, edit: Edit, items: Sequence[Item], index: Mapping[I
                 effects.gone[at] = edit
         return True
     return _fold(effects, edit, span, items, index)
+
+
+def _unfold(effects: Effects, at: int) -> None:
+    """Let a hand-over go with the last of the items it stood for."""
+    for start, (end, _) in list(effects.folds.items()):
+        if start <= at <= end and not any(n in effects.gone for n in range(start, end + 1)):
+            del effects.folds[start]
 
 
 def _fold(effects: Effects, edit: Fold, span: range, items: Sequence[Item], index: Mapping[ItemId, int]) -> bool:

@@ -66,12 +66,18 @@ def _span(edit: Drop | Fold, facts: Facts, policy: Policy) -> tuple[str, str] | 
     if first is None or last is None or last < first:
         return "target", "the span is not in the conversation"
     items = facts.items
-    if items[last].turn >= facts.turn:
+    everything = isinstance(edit, Fold) and policy.shape == "seed"
+    newest = items[last].turn >= facts.turn and (not isinstance(edit, Fold) or items[last].role != "user")
+    if newest and not everything:
         return "newest round", "the span reaches into the newest turn"
+    if any(facts.pending.get(item.call) is not None for item in items[first : last + 1] if item.call):
+        return "open call", "a call in the span is still running"
     if facts.splits(first, last):
         return "whole rounds", "the span cuts a round"
+    if isinstance(edit, Fold) and not valid_text(edit.text):
+        return "valid text", "the hand-over holds a lone surrogate"
     kept = set(edit.keep) if isinstance(edit, Fold) else set()
-    for item in items[first : last + 1]:
+    for item in items[first : last + 1] if not everything else ():
         if item.id not in kept and protected(item, policy):
             return "protection", f"{item.name or 'an item'} in the span is protected or pinned"
     return None

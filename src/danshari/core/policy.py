@@ -13,6 +13,8 @@ Commit = Literal["always", "gain", "cold", "trigger"]
 Arguments = Literal["all", "written", "none"]
 Thinking = Literal["strip", "hint", "keep"]
 Estimate = Literal["literal", "family"]
+Shape = Literal["state", "seed"]
+Request = Literal["warm", "flat"]
 
 
 def _knob(default: Any, text: str) -> Any:
@@ -24,7 +26,9 @@ class Policy:
     """How one session's context is kept: what may change, when a change is committed, what is never touched."""
 
     name: str = _knob("balanced", "the preset's name, or your own")
-    passes: tuple[str, ...] = _knob(("admit", "superseded", "elide", "evict"), "passes in use, gentlest first")
+    passes: tuple[str, ...] = _knob(
+        ("admit", "superseded", "elide", "summarize", "evict"), "passes in use, gentlest first"
+    )
     commit: Commit = _knob(
         "gain",
         "always: every round; gain: when it pays; cold: after the cache expired; trigger: over the soft line only",
@@ -64,6 +68,36 @@ class Policy:
         0.125, "kept free for the answer, as a share of the window, at most the model's output limit"
     )
     release: float = _knob(0.25, "share of the active budget that a forced commit frees beyond the line it crossed")
+    major: float = _knob(
+        0.9,
+        "share of the usable window (window less reserve) above which a major compaction follows where the gentler "
+        "passes do not help enough; 0: the soft line",
+    )
+    shape: Shape = _knob(
+        "state", "after a major compaction: state: head, hand-over and newest rounds; seed: system and one summary message"
+    )
+    keep_tail: float = _knob(0.15, "newest whole rounds kept beside the hand-over, as a share of the active budget")
+    handover: int = _knob(
+        16_000, "characters of a hand-over, the user's words and rules aside; never more than a fifth of what it replaces"
+    )
+    restore: int = _knob(12_000, "characters of files shown as last seen, inside the hand-over; 0: none")
+    language: str = _knob("", "language of the hand-over (en, zh, …); empty: that of the user's words")
+    alternate: bool = _knob(False, "user and assistant must take turns (strict chat templates): neighbours are merged")
+    mask_secrets: bool = _knob(True, "mask keys and tokens in what danshari writes into a hand-over or sends to a summarizer")
+    summary_model: str = _knob("", "model named in summary requests; empty: the agent's own")
+    summary_prompt: str = _knob("", "a sentence added to the summary prompt")
+    summary_effort: str = _knob("", "reasoning effort asked of the summarizer; empty: its default")
+    summary_tokens: int = _knob(4_000, "tokens a summarizer may answer with")
+    summary_seconds: float = _knob(120.0, "seconds a summarizer may take for one answer")
+    summary_request: Request = _knob(
+        "warm", "warm: the agent's own request with the instruction last (cached); flat: the conversation as plain text"
+    )
+    tries: int = _knob(2, "answers asked of a summarizer before the model-free hand-over is used")
+    fallback: int = _knob(10, "newest messages that stay where the seed's shape gets no summary from a model")
+    chunks: int = _knob(6, "pieces a conversation may be cut into where it does not fit the summarizer's window")
+    background: bool = _knob(
+        False, "ask the summarizer in the background from the soft line on, and swap when it is ready"
+    )
     thinking: Thinking = _knob(
         "strip",
         "bound thinking after an edit: strip: leave dead blocks out, edit only closed loops; "
@@ -80,7 +114,7 @@ class Policy:
         return any(fnmatchcase(low, pattern.lower()) for pattern in self.protected)
 
 
-_SHARES = {"squeeze_share", "margin", "fault", "purse", "evaluate", "active", "reserve", "release"}
+_SHARES = {"major", "keep_tail", "squeeze_share", "margin", "fault", "purse", "evaluate", "active", "reserve", "release"}
 
 
 def policy_fields() -> dict[str, str]:
@@ -109,7 +143,9 @@ def _checked(name: str, value: Any, hint: Any, where: str) -> Any:
         if isinstance(value, str) or not all(isinstance(v, str) for v in value):
             raise PolicyError(f"{where}: {name} = {value!r}; must be a list of strings")
         return tuple(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float) if hint is float else hint):
+    if hint is bool and isinstance(value, bool):
+        return value
+    if hint is bool or isinstance(value, bool) or not isinstance(value, (int, float) if hint is float else hint):
         raise PolicyError(f"{where}: {name} = {value!r}; must be {hint.__name__}")
     if isinstance(value, (int, float)) and not value >= 0:
         raise PolicyError(f"{where}: {name} = {value!r}; must be a number, 0 or more")

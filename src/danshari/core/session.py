@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from danshari.core.edits import Edit, Ledger, edit_from_dict, edit_to_dict
+from danshari.core.handover import Handover, handover_from_dict
 from danshari.core.prices import Prices
 
-FORMAT = 1
-"""Format number of a saved session."""
+FORMAT = 2
+"""Format number of a saved session; 1 knew no hand-overs."""
+KEPT_HANDOVERS = 3
+"""So many documents are kept, for undo."""
+THRASH = 3
+"""Major compactions in a row, each within `THRASH` turns of the last, from which another is no help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +95,30 @@ class Session:
     policy: str = ""
     batches: tuple[tuple[int, int], ...] = ()
     """(start, end) of each committed batch in the ledger, newest last; `undo` takes the last."""
+    handovers: tuple[Handover, ...] = ()
+    """The newest documents, the one in force last."""
+    majors: tuple[int, ...] = ()
+    """Turns of the last major compactions."""
+    failures: int = 0
+    """Times in a row that a summarizer was asked in vain."""
+
+    @property
+    def handover(self) -> Handover | None:
+        """Give the document in force."""
+        return self.handovers[-1] if self.handovers else None
+
+    def thrashes(self, turn: int) -> bool:
+        """Say whether the context filled up again right after each of the last major compactions."""
+        turns = (*self.majors[-THRASH:], turn)
+        return len(turns) > THRASH and all(b - a <= THRASH for a, b in pairwise(turns))
+
+    def major(self, document: Handover, turn: int) -> Session:
+        """Note a major compaction."""
+        return replace(
+            self,
+            handovers=(*self.handovers, document)[-KEPT_HANDOVERS:],
+            majors=(*self.majors, turn)[-THRASH - 1 :],
+        )
 
     def commit(self, edits: tuple[Edit, ...], turn: int) -> Session:
         """Append a batch to the ledger."""
@@ -120,6 +150,9 @@ class Session:
             "commits": self.commits,
             "policy": self.policy,
             "batches": [list(b) for b in self.batches],
+            "handovers": [h.to_dict() for h in self.handovers],
+            "majors": list(self.majors),
+            "failures": self.failures,
         }
 
 
@@ -139,4 +172,7 @@ def session_from_dict(data: Mapping[str, Any]) -> Session:
         commits=int(data["commits"]),
         policy=str(data["policy"]),
         batches=tuple((int(a), int(b)) for a, b in data["batches"]),
+        handovers=tuple(handover_from_dict(h) for h in data.get("handovers", ())),
+        majors=tuple(map(int, data.get("majors", ()))),
+        failures=int(data.get("failures", 0)),
     )

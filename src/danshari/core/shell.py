@@ -88,6 +88,20 @@ def _written(stage: list[str]) -> tuple[str, str] | None:
     return None
 
 
+def removed(command: str) -> list[str]:
+    """List the plain paths that a shell line deletes (`rm`, `git rm`, the source of `mv`)."""
+    words = _words(command.split("\n", 1)[0])
+    found: list[str] = []
+    for pipeline in _pipelines(words) if words else ():
+        first = pipeline[0][1:] if pipeline[0][0] == "git" else pipeline[0]
+        given = [w for w in first[1:] if not w.startswith("-") and not set(w) & set("*?$<>")]
+        if first[:1] == ["rm"]:
+            found += given
+        elif first[:1] == ["mv"] and len(given) == 2:
+            found.append(given[0])
+    return found
+
+
 def _pipeline(stages: list[list[str]]) -> ShellAct:
     first = stages[0]
     tool = first[0].rsplit("/", 1)[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -12,6 +13,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from danshari.core.handover_text import Phrases
+from danshari.core.markers import Markers, Runner
 from danshari.core.policy import Policy, make_policy
 from danshari.core.prices import Model, Prices
 from danshari.core.tokens import FEATURES, LITERAL, Estimator
@@ -120,6 +123,63 @@ def estimator(family: str) -> Estimator:
 def families() -> tuple[str, ...]:
     """List the tokenizer families with fitted coefficients."""
     return tuple(json.loads(text("tokens.json"))["families"])
+
+
+@cache
+def markers() -> Markers:
+    """Load the table of what texts give away; a user's file replaces it key by key."""
+    table: dict[str, Any] = {}
+    for _, found in reversed(_table("markers.toml")):
+        table = {**table, **found, "cues": {**table.get("cues", {}), **found.get("cues", {})}}
+    rows = tuple(
+        Runner(name=row["name"], command=re.compile(row["command"]),
+               **{k: re.compile(row[k], re.MULTILINE) for k in ("status", "failed", "message")})
+        for row in table["runner"]
+    )  # fmt: skip
+    return Markers(
+        machine=_any(table["machine"], 0),
+        blocks=_any(table["blocks"], re.DOTALL),
+        handle=re.compile(table["handle"]),
+        cues={name: _any(patterns) for name, patterns in table["cues"].items()},
+        done=frozenset(table["done"]),
+        runners=rows,
+        **{name: _any(table[name]) for name in ("imperative", "running", "ended")},
+    )
+
+
+def _any(patterns: list[str], flags: int = re.IGNORECASE) -> re.Pattern[str]:
+    try:
+        return re.compile("|".join(f"(?:{p})" for p in patterns), flags)
+    except re.error as error:
+        raise ArgumentError(f"markers.toml: {patterns!r} is no valid expression: {error}") from None
+
+
+@cache
+def phrases() -> Mapping[str, Phrases]:
+    """Load the fixed words of hand-overs, by language."""
+    table = {k: row for _, found in reversed(_table("handover.toml")) for k, row in found.items()}
+    return {
+        language: Phrases(language=language, **{**row, "common": frozenset(row["common"].split())})
+        for language, row in table.items()
+    }
+
+
+@cache
+def secrets() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Load what counts as a secret: names and expressions, the user's first."""
+    rows = [row for _, table in _table("secrets.toml") for row in table.get("secret", ())]
+    return tuple((str(row["name"]), _any([row["pattern"]], re.DOTALL)) for row in rows)
+
+
+def prompt(name: str, language: str) -> str:
+    """Give a prompt in the conversation's language where we have it, else in English; a user's file comes first."""
+    for code in (language, "en"):
+        file = f"prompts/{name}.{code}.md"
+        if (home() / file).is_file():
+            return (home() / file).read_text(encoding="utf-8")
+        if resources.files(__package__).joinpath(file).is_file():
+            return text(file)
+    raise ArgumentError(f"no prompt {name!r}")
 
 
 def policy_names() -> tuple[str, ...]:

@@ -16,8 +16,9 @@ Pass = Callable[[Facts, Effects, Policy, bool], Iterable[Proposal]]
 """(facts, effects of the ledger, policy, under force) → proposals."""
 
 PASSES: dict[str, Pass] = {"superseded": superseded, "elide": elide, "evict": evict}
-"""Passes that the planner weighs; `admit` runs before it, on what no provider has seen."""
+"""Passes that the planner weighs; `admit` runs before it, on what no provider has seen, `summarize` by itself."""
 
-NAMES = ("admit", *PASSES)
+NAMES = ("admit", "superseded", "elide", "summarize", "evict")
+"""Every pass in the order of gentleness; `summarize` is the major compaction, which may ask a model."""
 
 __all__ = ["NAMES", "PASSES", "Pass"]

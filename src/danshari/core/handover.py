@@ -1,0 +1,218 @@
+"""The hand-over: a typed document of what the conversation established, worked out by code, patched by a model.
+
+A field holds points; a point says where it comes from. Text is what the model will read, so sizes are characters of
+the rendered document (`core.handover_text`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from danshari.core.model import ItemId
+
+FORMAT = 1
+"""Format number of a stored or rendered hand-over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One entry of a field."""
+
+    text: str
+    label: str = ""
+    """What stands above a verbatim text: path, command, status, recall id."""
+    turn: int = 0
+    """Turn it became true; 0 for what was there before the first answer, and where it is not known."""
+    source: tuple[ItemId, ...] = ()
+    """Items it was taken from."""
+    by: str = "code"
+    """`code`, `model` or `host`."""
+    key: str = ""
+    """Points of a field with equal keys speak of the same thing: the newest stands."""
+
+    @property
+    def size(self) -> int:
+        """Characters it takes, its own markup included."""
+        return len(self.text) + len(self.label) + 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldRow:
+    """How one field behaves."""
+
+    name: str
+    share: float
+    """Share of the document's room it may fill; 0: as much as it needs."""
+    verbatim: bool = False
+    """Whether its texts are quotations, written unchanged under a label line."""
+    model: bool = False
+    """Whether a model may add to it and take from it."""
+    oldest: bool = False
+    """Whether the newest points give way first."""
+
+
+FIELDS: tuple[FieldRow, ...] = (
+    FieldRow(name="goal", share=0.0, model=True),
+    FieldRow(name="words", share=0.0, verbatim=True),
+    FieldRow(name="rules", share=0.0, verbatim=True),
+    FieldRow(name="live", share=0.0, verbatim=True),
+    FieldRow(name="todo", share=0.12, verbatim=True),
+    FieldRow(name="handles", share=0.05),
+    FieldRow(name="tests", share=0.06, verbatim=True),
+    FieldRow(name="ruled_out", share=0.12, verbatim=True, model=True),
+    FieldRow(name="decisions", share=0.08, model=True),
+    FieldRow(name="conclusions", share=0.08, model=True),
+    FieldRow(name="files", share=0.12),
+    FieldRow(name="commands", share=0.06, verbatim=True),
+    FieldRow(name="skills", share=0.08, verbatim=True),
+    FieldRow(name="notes", share=0.2, model=True),
+    FieldRow(name="next", share=0.05, model=True),
+    FieldRow(name="views", share=0.0, verbatim=True),
+    FieldRow(name="lines", share=1.0, verbatim=True),
+    FieldRow(name="index", share=0.05),
+)
+"""In the order they are read."""
+ROW: Mapping[str, FieldRow] = {row.name: row for row in FIELDS}
+MANDATORY = ("goal", "words", "rules", "live")
+"""Fields that are never shortened."""
+DROP_ORDER = (
+    "index", "lines", "views", "commands", "notes", "skills", "files", "conclusions", "decisions", "tests",
+    "ruled_out", "handles", "todo", "next",
+)  # fmt: skip
+"""Which field gives way first where the document must still shrink."""
+MODEL_FIELDS = tuple(row.name for row in FIELDS if row.model)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handover:
+    """The document; a value, JSON in and out."""
+
+    language: str = "en"
+    fields: Mapping[str, tuple[Point, ...]] = field(default_factory=dict)
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Field → points that gave way to the size and are in the archive only."""
+    generation: int = 1
+    """How many major compactions went into it."""
+
+    def __getitem__(self, name: str) -> tuple[Point, ...]:
+        return self.fields.get(name, ())
+
+    def __bool__(self) -> bool:
+        return any(self.fields.values())
+
+    def with_field(self, name: str, points: Iterable[Point]) -> Handover:
+        """Copy it with one field set."""
+        return replace(self, fields={**self.fields, name: tuple(points)})
+
+    def bare(self) -> Handover:
+        """Leave out what the rendered text does not show: sources, authors, keys, and turns of unquoted points."""
+        kept = {
+            row.name: tuple(
+                Point(text=p.text, label=p.label if row.verbatim else "", turn=p.turn if row.verbatim else 0)
+                for p in self[row.name]
+            )
+            for row in FIELDS
+            if self[row.name]
+        }
+        dropped = {k: n for k, n in self.dropped.items() if n and k in ROW}
+        return replace(self, fields=kept, dropped=dropped)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON values with a format number."""
+        points = {
+            row.name: [_point(p) for p in self[row.name]] for row in FIELDS if self[row.name]
+        }
+        return {
+            "danshari_handover": FORMAT,
+            "language": self.language,
+            "generation": self.generation,
+            "fields": points,
+            "dropped": {k: n for k, n in self.dropped.items() if n},
+        }
+
+
+def _point(point: Point) -> dict[str, Any]:
+    full = {"text": point.text, "label": point.label, "turn": point.turn, "source": list(point.source),
+            "by": point.by, "key": point.key}  # fmt: skip
+    return {k: v for k, v in full.items() if v or k == "text"}
+
+
+def handover_from_dict(data: Mapping[str, Any]) -> Handover:
+    """Read `Handover.to_dict` back; raises KeyError, TypeError or ValueError on anything else."""
+    if int(data["danshari_handover"]) > FORMAT:
+        raise ValueError(f"hand-over of format {data['danshari_handover']}; this danshari reads up to {FORMAT}")
+    fields = {}
+    for name, points in data["fields"].items():
+        if name not in ROW:
+            raise ValueError(f"unknown field {name!r}")
+        fields[name] = tuple(
+            Point(**{**p, "source": tuple(ItemId(str(i)) for i in p.get("source", ()))}) for p in points
+        )
+    return Handover(
+        language=str(data["language"]),
+        fields=fields,
+        dropped={str(k): int(n) for k, n in data["dropped"].items()},
+        generation=int(data["generation"]),
+    )
+
+
+def newest(points: Iterable[Point]) -> tuple[Point, ...]:
+    """Let the later of two points about the same thing stand, at the earlier one's place; equal texts count once."""
+    found: dict[str, Point] = {}
+    for point in points:
+        found[point.key or " ".join(point.text.split())] = point
+    return tuple(found.values())
+
+
+def merged(older: Handover, newer: Handover) -> Handover:
+    """Carry on what only the older document knows: a model's points, and points whose sources are gone.
+
+    Fields that code works out anew are the newer's; what stands in both counts once, and the newer wins.
+    """
+    fields = dict(newer.fields)
+    for row in FIELDS:
+        known = {" ".join(p.text.split()) for p in newer[row.name]}
+        keys = {p.key for p in newer[row.name] if p.key}
+        carried = [
+            p
+            for p in older[row.name]
+            if (p.by == "model" or not p.source) and p.key not in keys and " ".join(p.text.split()) not in known
+        ]
+        if row.name in ("notes", "next", "live", "index", "todo", "tests") and newer[row.name]:
+            continue
+        if carried:
+            fields[row.name] = newest([*carried, *newer[row.name]])
+    return replace(newer, fields=fields, generation=older.generation + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """A model's change to a document: points to add by field, and texts of points that no longer hold."""
+
+    add: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    drop: Sequence[str] = ()
+
+    def __bool__(self) -> bool:
+        return any(self.add.values()) or bool(self.drop)
+
+
+def patched(document: Handover, delta: Delta, *, turn: int) -> Handover:
+    """Apply a delta; only fields a model may write change, and notes are replaced rather than grown."""
+    fields = dict(document.fields)
+    gone = {" ".join(t.split()) for t in delta.drop}
+    for name in MODEL_FIELDS:
+        kept = [p for p in document[name] if " ".join(p.text.split()) not in gone]
+        fresh = [Point(text=t.strip(), turn=turn, by="model") for t in delta.add.get(name, ()) if t.strip()]
+        if name in ("notes", "next") and fresh:
+            kept = [p for p in kept if p.by != "model"] if name == "next" else []
+        fields[name] = newest([*kept, *fresh])
+    return replace(document, fields=fields)
+
+
+def sized(document: Handover) -> int:
+    """Estimate the characters of the rendered document."""
+    return 160 + sum(
+        16 + sum(p.size for p in points) for name, points in document.fields.items() if points and name in ROW
+    )

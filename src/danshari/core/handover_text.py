@@ -1,0 +1,137 @@
+"""A hand-over as compact Markdown in the conversation's language, and back.
+
+Quotations stand unchanged under a line `~ turn label`; a quoted line that looks like our own markup gets a backslash,
+so `parse(render(h)) == h.bare()`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from danshari.core.handover import FIELDS, FORMAT, ROW, Handover, Point
+
+OPENING = "[danshari hand-over "
+ENDING = "[danshari hand-over ends]"
+_OPENED = re.compile(r"\[danshari hand-over (\d+) ([\w-]+) (\d+): .*\]\Z")
+_LABEL = re.compile(r"~ (\d*)(?: (.*))?\Z")
+_HEADED = re.compile(r"## (.+?)(?: \(\+(\d+)\D*\))?\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phrases:
+    """One language's fixed words for a hand-over."""
+
+    language: str
+    name: str
+    """The language's own name and its English one, as told to a model."""
+    opening: str
+    """What the first line says of the document: derived, reference only."""
+    more: str
+    """Said of points that are in the archive only, after their number."""
+    headings: Mapping[str, str]
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Short words used inside points."""
+    common: frozenset[str] = frozenset()
+    """Frequent small words, by which the language is told from others in the same script."""
+    script: str = ""
+    """A character class that gives the language away; empty for Latin script."""
+
+
+def render(document: Handover, phrases: Phrases) -> str:
+    """Write the document."""
+    lines = [f"{OPENING}{FORMAT} {document.language} {document.generation}: {phrases.opening}]"]
+    for row in FIELDS:
+        points, dropped = document[row.name], document.dropped.get(row.name, 0)
+        if not points and not dropped:
+            continue
+        more = f" (+{dropped} {phrases.more})" if dropped else ""
+        lines.append(f"## {phrases.headings[row.name]}{more}")
+        for point in points:
+            lines += _quoted(point, phrases) if row.verbatim else _plain(point)
+    lines.append(ENDING)
+    return "\n".join(lines)
+
+
+def _plain(point: Point) -> list[str]:
+    first, *rest = point.text.split("\n")
+    return [f"- {first}", *(f"  {line}" for line in rest)]
+
+
+def _quoted(point: Point, phrases: Phrases) -> list[str]:
+    label = " ".join(point.label.split())
+    head = f"~ {point.turn or ''}" + (f" {label}" if label else "")
+    known = set(phrases.headings.values())
+    return [head, *(_escaped(line, known) for line in point.text.split("\n"))]
+
+
+def _is_markup(line: str, headings: Iterable[str]) -> bool:
+    if line.startswith(("~ ", "[danshari hand-over ")):
+        return True
+    found = _HEADED.match(line)
+    return bool(found and found.group(1) in headings)
+
+
+def _escaped(line: str, headings: Iterable[str]) -> str:
+    return "\\" + line if _is_markup(line.lstrip("\\"), headings) else line
+
+
+def _unescaped(line: str, headings: Iterable[str]) -> str:
+    return line[1:] if line.startswith("\\") and _is_markup(line.lstrip("\\"), headings) else line
+
+
+def parse(text: str, languages: Mapping[str, Phrases]) -> Handover | None:
+    """Read a rendered document that `text` is or holds; None if there is none, or of a format we do not know."""
+    span = found_in(text)
+    if span is None:
+        return None
+    lines = text[span[0] : span[1]].split("\n")[:-1]
+    opened = _OPENED.match(lines[0])
+    if opened is None or int(opened.group(1)) > FORMAT or opened.group(2) not in languages:
+        return None
+    headings = {heading: name for name, heading in languages[opened.group(2)].headings.items()}
+    fields: dict[str, list[Point]] = {}
+    dropped: dict[str, int] = {}
+    name = ""
+    for line in lines[1:]:
+        headed = _HEADED.match(line)
+        if headed and headed.group(1) in headings:
+            name = headings[headed.group(1)]
+            fields.setdefault(name, [])
+            if headed.group(2):
+                dropped[name] = int(headed.group(2))
+        elif name:
+            _take(fields[name], line, ROW[name].verbatim, headings)
+    return Handover(
+        language=opened.group(2),
+        fields={k: tuple(points) for k, points in fields.items() if points},
+        dropped=dropped,
+        generation=int(opened.group(3)),
+    )
+
+
+def _take(points: list[Point], line: str, verbatim: bool, headings: Iterable[str]) -> None:
+    """Add one line of a field to its points."""
+    if not verbatim:
+        if line.startswith("- "):
+            points.append(Point(text=line[2:]))
+        elif points:
+            points[-1] = Point(text=f"{points[-1].text}\n{line[2:]}")
+        return
+    label = _LABEL.match(line)
+    if label:
+        points.append(Point(text="\0", label=label.group(2) or "", turn=int(label.group(1) or 0)))
+    elif points:
+        last, line = points[-1], _unescaped(line, headings)
+        text = line if last.text == "\0" else f"{last.text}\n{line}"
+        points[-1] = Point(text=text, label=last.label, turn=last.turn)
+
+
+def found_in(text: str) -> tuple[int, int] | None:
+    """Find where a rendered document begins and ends in a text block; None if there is none."""
+    start = 0 if text.startswith(OPENING) else text.find("\n" + OPENING) + 1
+    if not text.startswith(OPENING, start):
+        return None
+    end = text.find("\n" + ENDING, start)
+    return (start, end + 1 + len(ENDING)) if end > start else None

@@ -1,0 +1,34 @@
+"""Masks keys, tokens and passwords in what danshari writes or sends to a summarizer; never stops anything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from danshari import data
+
+Mask = Callable[[str], str]
+"""Gives a text with its secrets masked."""
+_SHORTEST = 12
+"""Characters below which no text is looked at: no known key is shorter."""
+
+
+def masked(text: str) -> str:
+    """Put `[masked: kind]` in place of every secret of `data/secrets.toml`."""
+    if len(text) < _SHORTEST:
+        return text
+    for name, pattern in data.secrets():
+        text = pattern.sub(lambda found, name=name: _mark(found, name), text)
+    return text
+
+
+def _mark(found: re.Match[str], name: str) -> str:
+    mark = f"[masked: {name}]"
+    whole = found.group()
+    if "secret" not in found.re.groupindex:
+        return mark
+    secret = found.group("secret")
+    if secret.startswith("[masked:"):
+        return whole
+    start, end = found.start("secret") - found.start(), found.end("secret") - found.start()
+    return whole[:start] + mark + whole[end:]

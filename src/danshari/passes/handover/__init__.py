@@ -1,0 +1,144 @@
+"""The hand-over document, worked out from the items alone: no model, the same bytes every time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from danshari.core.facts import Facts
+from danshari.core.handover import Handover, Point, merged
+from danshari.core.handover_text import Phrases, found_in, parse
+from danshari.core.markers import Markers
+from danshari.passes.handover.fit import fitted
+from danshari.passes.handover.key_lines import key_lines
+from danshari.passes.handover.language import language_of
+from danshari.passes.handover.said import next_step, stated
+from danshari.passes.handover.state import handles, skills, todo
+from danshari.passes.handover.views import archived, last_views
+from danshari.passes.handover.words import labelled, most_telling, rules, user_words
+from danshari.passes.handover.work import work_of
+
+__all__ = ["Tables", "Wanted", "carried", "draft", "extract", "language_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tables:
+    """The tables an extraction reads."""
+
+    markers: Markers
+    languages: Mapping[str, Phrases]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is asked for: size, language, what stays visible beside the document."""
+
+    size: int
+    """Characters of the rendered document, mandatory fields aside."""
+    language: str = ""
+    """Empty: that of the user's words."""
+    hard: bool = False
+    """Whether the size holds for everything: then even user words are chosen from."""
+    visible: str = ""
+    """Texts that stand in the view beside the document; what stands there is not repeated."""
+    restore: int = 0
+    """Characters of files to show as last seen."""
+    focus: str = ""
+    """What matters next, in the user's words."""
+
+
+def extract(
+    facts: Facts,
+    places: Sequence[int],
+    tables: Tables,
+    wanted: Wanted,
+    *,
+    older: Handover | None = None,
+    full: Handover | None = None,
+) -> Handover:
+    """Work out the document that stands for the items at `places` (ascending), within the size asked for.
+
+    `full` is the draft, if it was made before; `older` the document of the last major compaction.
+    """
+    full = full or draft(facts, places, tables, wanted, older=older)
+    phrases = tables.languages[full.language]
+    if wanted.hard:
+        full = _pressed(full, tables.markers, wanted, phrases)
+    return fitted(
+        full,
+        wanted.size,
+        lines=lambda room, known: key_lines(facts, places, room, known + wanted.visible, focus=wanted.focus),
+        phrases=phrases,
+        latest=facts.turn,
+    )
+
+
+def draft(
+    facts: Facts, places: Sequence[int], tables: Tables, wanted: Wanted, *, older: Handover | None = None
+) -> Handover:
+    """Work out every field but the key lines, at full length."""
+    markers = tables.markers
+    language = wanted.language or language_of(facts, markers, tables.languages.values())
+    phrases = tables.languages[language]
+    words = user_words(facts, places, markers, phrases)
+    users = [at for at in facts.users if markers.own_words(facts.items[at].text).strip()]
+    inside = set(places)
+    words = labelled(words, phrases, first=bool(users) and users[0] in inside, last=bool(users) and users[-1] in inside)
+    said = stated(facts, places, markers)
+    work = work_of(facts, places, markers, phrases)
+    known = wanted.visible + "\n".join(p.text for p in words)
+    attempts = [p for p in work.attempts.values() if p.text not in {t.text for t in work.tests}]
+    fields: dict[str, list[Point]] = {
+        "words": words,
+        "rules": rules(facts, places, markers, known),
+        "todo": todo(facts, places, markers),
+        "handles": handles(facts, places, markers, phrases),
+        "tests": work.tests,
+        "ruled_out": [*attempts, *said["ruled_out"]],
+        "decisions": said["decisions"],
+        "conclusions": said["conclusions"],
+        "files": list(work.files.values()),
+        "commands": list(work.commands.values()),
+        "skills": skills(facts, places, markers),
+        "next": next_step(facts, places, markers),
+        "views": last_views(facts, places, wanted.restore),
+        "index": archived(facts, places),
+    }
+    made = Handover(language=language, fields={k: tuple(v) for k, v in fields.items() if v})
+    made = _unseen(made, wanted.visible)
+    earlier = older or carried(facts, places, tables)
+    return merged(earlier, made) if earlier else made
+
+
+def carried(facts: Facts, places: Sequence[int], tables: Tables) -> Handover | None:
+    """Read the newest hand-over that stands in the items themselves (an earlier one whose sources are gone)."""
+    for at in reversed(places):
+        item = facts.items[at]
+        if item.kind == "text" and item.role == "user" and found_in(item.text):
+            return parse(item.text, tables.languages)
+    return None
+
+
+def _unseen(document: Handover, visible: str) -> Handover:
+    """Leave out statements that stand in the view beside the document anyway."""
+    if not visible:
+        return document
+    fields = {
+        name: points if name in ("words", "todo", "files", "handles") else tuple(p for p in points if p.text not in visible)
+        for name, points in document.fields.items()
+    }
+    return Handover(language=document.language, fields=fields)
+
+
+def _pressed(document: Handover, markers: Markers, wanted: Wanted, phrases: Phrases) -> Handover:
+    """Choose from the user's words where they alone take more than their part of a hard size."""
+    words = document["words"]
+    room = int(_WORDS_SHARE * wanted.size)
+    if sum(p.size for p in words) <= room:
+        return document
+    binding, other = most_telling(words, markers, room, phrases)
+    return document.with_field("words", other).with_field("rules", [*document["rules"], *binding])
+
+
+_WORDS_SHARE = 0.6
+"""Share of a hard size that the user's own words may take before they are chosen from."""

@@ -1,0 +1,107 @@
+"""Bring a document to its size: every field its share, key lines the rest, and a fixed order of what gives way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from danshari.core.handover import DROP_ORDER, FIELDS, MANDATORY, FieldRow, Handover, Point
+from danshari.core.handover_text import Phrases, render
+from danshari.core.lines import names
+
+LINES_LEAST = 0.4
+"""Share of the size that is left to key lines even where other fields could use it."""
+
+
+def fitted(
+    full: Handover,
+    size: int,
+    *,
+    lines: Callable[[int, str], Sequence[Point]],
+    phrases: Phrases,
+    latest: int,
+) -> Handover:
+    """Cut every field to its share, fill up with key lines, and let fields give way until the text fits.
+
+    Mandatory fields stay whole whatever the size; the rest then gets at least a fifth of it.
+    """
+    fixed = sum(p.size for name in MANDATORY for p in full[name])
+    room = max(size - fixed - len(phrases.opening) - 60, size // 5)
+    fields = {name: full[name] for name in MANDATORY if full[name]}
+    dropped = dict(full.dropped)
+    typed = _shared(full, int(room * (1 - LINES_LEAST)), latest)
+    for row in FIELDS:
+        if row.name in MANDATORY or row.name == "lines" or not full[row.name]:
+            continue
+        fields[row.name] = typed[row.name]
+        if missing := len(full[row.name]) - len(typed[row.name]):
+            dropped[row.name] = dropped.get(row.name, 0) + missing
+    made = Handover(language=full.language, fields=fields, dropped=dropped, generation=full.generation)
+    text = render(made, phrases)
+    left = fixed + room + len(phrases.opening) + 60 - len(text) - 30
+    if left > 80:
+        made = made.with_field("lines", lines(left, text))
+    return shrunk(made, max(size, fixed + size // 5), phrases)
+
+
+def _shared(full: Handover, room: int, latest: int) -> dict[str, tuple[Point, ...]]:
+    """Give every field what it needs, up to its share; what some leave over goes to those that need more, in order."""
+    need = {r.name: sum(p.size for p in full[r.name]) for r in FIELDS if r.name not in (*MANDATORY, "lines")}
+    due = {name: min(n, int(_share(name) * room / 0.6)) for name, n in need.items()}
+    spare = room - sum(due.values())
+    for name in _NEEDY:
+        more = max(min(need[name] - due[name], spare), 0)
+        due[name] += more
+        spare -= more
+    return {name: _chosen(full[name], due[name], _ROWS[name], latest) for name in need}
+
+
+_ROWS = {row.name: row for row in FIELDS}
+_NEEDY = ("todo", "tests", "ruled_out", "files", "handles", "next", "notes", "views")
+"""Fields that may use what others leave over, first one first."""
+
+
+def _share(name: str) -> float:
+    return _ROWS[name].share
+
+
+def _chosen(points: Sequence[Point], room: int, row: FieldRow, latest: int) -> tuple[Point, ...]:
+    """Take the points worth most for their place, and keep their order."""
+    ranked = sorted(range(len(points)), key=lambda n: -_worth(points[n], n, len(points), latest, row))
+    kept: set[int] = set()
+    for n in ranked:
+        if points[n].size <= room:
+            kept.add(n)
+            room -= points[n].size
+    return tuple(p for n, p in enumerate(points) if n in kept)
+
+
+def _worth(point: Point, place: int, count: int, latest: int, row: FieldRow) -> float:
+    """Rank a point: a model's and a host's before code's, then exact names, then nearness."""
+    value = 2.0 * (place + 1) / max(count, 1) + (3.0 if point.by != "code" else 0.0)
+    if row.name in ("decisions", "conclusions"):
+        value += 0.5 * min(len(names(point.text)), 3) + (0.4 if re.search(r"\d", point.text) else 0.0)
+    return value
+
+
+def shrunk(document: Handover, size: int, phrases: Phrases) -> Handover:
+    """Let fields give way, in the fixed order, until the rendered text fits; mandatory fields never do."""
+    over = len(render(document, phrases)) - size
+    for name in DROP_ORDER:
+        points = list(document[name])
+        gone = 0
+        while over > 0 and points:
+            over -= points.pop(0).size
+            gone += 1
+        if gone:
+            dropped = {**document.dropped, name: document.dropped.get(name, 0) + gone}
+            if name == "lines":
+                dropped.pop("lines")
+            fields = {**document.fields, name: tuple(points)}
+            document = Handover(
+                language=document.language, fields=fields, dropped=dropped, generation=document.generation
+            )
+            over = len(render(document, phrases)) - size
+        if over <= 0:
+            break
+    return document

@@ -1,0 +1,97 @@
+"""What the assistant stated: conclusions, decisions and cancellations, approaches ruled out, the next step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from danshari.core.facts import Facts
+from danshari.core.handover import Point
+from danshari.core.lines import names
+from danshari.core.markers import Markers, sentences
+
+SHORTEST, LONGEST = 16, 320
+"""Characters of a sentence worth quoting."""
+_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_VALUE = re.compile(r"\d[\d.,:/-]*|`[^`]*`|\"[^\"]*\"|'[^']*'|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+\b")
+_WORD = re.compile(r"[A-Za-z_]{4,}|[\u4e00-\u9fff]")
+_COMMON = {"with", "that", "this", "from", "have", "will", "been", "into", "then", "when", "they", "their", "there"}
+_STATED = ("ruled_out", "cancelled", "decision", "conclusion")
+"""Cues in the order in which they name a sentence."""
+_FIELD = {"ruled_out": "ruled_out", "cancelled": "decisions", "decision": "decisions", "conclusion": "conclusions"}
+
+
+def stated(facts: Facts, places: Iterable[int], markers: Markers) -> dict[str, list[Point]]:
+    """Quote the assistant's claims by field, in order; a claim that a later one replaces is left out."""
+    found: dict[str, list[Point]] = {"conclusions": [], "decisions": [], "ruled_out": []}
+    cancels: list[Point] = []
+    for at in places:
+        item = facts.items[at]
+        if item.kind != "text" or item.role not in ("assistant", "user"):
+            continue
+        for sentence in claims(item.text):
+            cue = next((c for c in _STATED if markers.cues[c].search(sentence)), "")
+            if not cue:
+                continue
+            point = Point(text=sentence, turn=item.turn, source=(item.id,))
+            if cue == "cancelled":
+                cancels.append(point)
+            if item.role == "assistant":
+                found[_FIELD[cue]].append(point)
+    return {name: in_force(points, cancels) for name, points in found.items()}
+
+
+def claims(text: str) -> Iterator[str]:
+    """Give a text's sentences outside code blocks, of a quotable length."""
+    for sentence in sentences(_FENCE.sub("\n", text)):
+        if SHORTEST <= len(sentence) <= LONGEST and not sentence.startswith(("#", "|", "```", "<")):
+            yield sentence
+
+
+def in_force(points: Iterable[Point], cancels: Iterable[Point] = ()) -> list[Point]:
+    """Leave out what was overtaken: the same claim with another value later, or a later cancellation that names it."""
+    kept: dict[str, Point] = {}
+    for point in points:
+        kept.pop(masked(point.text), None)
+        kept[masked(point.text)] = point
+    standing = list(kept.values())
+    for cancel in cancels:
+        standing = [
+            p for p in standing if p.turn > cancel.turn or p.text == cancel.text or not _names(cancel.text, p.text)
+        ]
+    return standing
+
+
+def masked(text: str) -> str:
+    """Write a claim without its values, so that two claims about the same thing are equal."""
+    return " ".join(_VALUE.sub("#", text.lower() if text.isupper() else text).lower().split())
+
+
+def _names(cancel: str, claim: str) -> bool:
+    """Say whether a cancellation speaks of a claim: most of the claim's words stand in it."""
+    words = _words(claim)
+    return len(words) >= 2 and len(words & _words(cancel)) >= 0.6 * len(words)
+
+
+def _words(text: str) -> set[str]:
+    return {w.lower() for w in _WORD.findall(text)} - _COMMON
+
+
+def worth(point: Point, latest: int) -> float:
+    """Rank a claim: exact names and numbers, then nearness."""
+    value = 0.6 * min(len(names(point.text)), 3) + (0.4 if re.search(r"\d", point.text) else 0.0)
+    return value + 2.0 * point.turn / max(latest, 1)
+
+
+def next_step(facts: Facts, places: Iterable[int], markers: Markers) -> list[Point]:
+    """Quote what the assistant last said it would do."""
+    for at in reversed(list(places)):
+        item = facts.items[at]
+        if item.kind != "text" or item.role != "assistant":
+            continue
+        said = [s for s in claims(item.text) if markers.cues["next"].search(s)]
+        if said:
+            return [Point(text=said[-1], turn=item.turn, source=(item.id,))]
+        if len(list(claims(item.text))) > 3:
+            return []
+    return []

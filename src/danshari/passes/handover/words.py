@@ -1,0 +1,126 @@
+"""The user's own words and the rules that bind, verbatim; under a hard limit, the telling ones first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from danshari.core.facts import Facts
+from danshari.core.handover import Point
+from danshari.core.handover_text import Phrases, found_in
+from danshari.core.lines import ends, names
+from danshari.core.markers import Markers, sentences
+
+PASTE = 8_000
+"""Characters; a longer user text is an outsized paste: its two ends are quoted, the rest is archived data."""
+_PASTE_KEPT = 2_400
+_LABELLED = re.compile(r"^[A-Z][A-Z _-]{2,}:\s|^(?:Goal|Note|Decision|Rule(?: \w+)?|Approach|New plan|Update|目标|规则|决定)[:：]\s?")
+_ASIDE = re.compile(
+    r"^(?:by the way|unrelated|random|off-topic|side note|quick (?:tangent|question)|oh,? did you|do you happen to know|"
+    r"i just remembered|顺便问)",
+    re.IGNORECASE,
+)
+
+
+def user_words(facts: Facts, places: Iterable[int], markers: Markers, phrases: Phrases) -> list[Point]:
+    """Quote what people wrote, in order; the first request and the newest say so."""
+    found: list[Point] = []
+    for at in places:
+        item = facts.items[at]
+        if item.kind != "text" or item.role != "user":
+            continue
+        text = markers.own_words(without_handover(item.text))
+        if text.strip():
+            found.append(Point(text=_framed(text, item.digest[:12], phrases), turn=item.turn, source=(item.id,)))
+    return found
+
+
+def labelled(words: Sequence[Point], phrases: Phrases, *, first: bool, last: bool) -> list[Point]:
+    """Say which words are the first request and which the newest."""
+    marks = {0: phrases.texts["request"]} if first and words else {}
+    if last and words:
+        marks[len(words) - 1] = phrases.texts["now"] if len(words) > 1 or not first else phrases.texts["request"]
+    return [Point(text=p.text, turn=p.turn, source=p.source, label=marks.get(n, "")) for n, p in enumerate(words)]
+
+
+def without_handover(text: str) -> str:
+    """Take rendered hand-overs out of a text."""
+    while span := found_in(text):
+        text = text[: span[0]].rstrip("\n") + text[span[1] :]
+    return text
+
+
+def _framed(text: str, recall: str, phrases: Phrases) -> str:
+    """Squeeze an outsized paste inside its frame: both ends stay."""
+    if len(text) <= PASTE:
+        return text
+    head, tail = ends(text, _PASTE_KEPT)
+    left = len(text) - len(head) - len(tail)
+    return f"{head}\n[danshari: {left} {phrases.texts['left_out']}, {recall}]\n{tail}"
+
+
+def rules(facts: Facts, places: Iterable[int], markers: Markers, known: str) -> list[Point]:
+    """Quote binding lines of system prompts and of machine-made reminders; what stands in `known` is not repeated."""
+    found: list[Point] = []
+    said: set[str] = set()
+    for at in places:
+        item = facts.items[at]
+        if item.kind != "text" or item.role not in ("system", "user"):
+            continue
+        text = item.text
+        if item.role == "user":
+            blocks = markers.blocks.findall(text)
+            text = "\n".join(blocks) if blocks else ""
+        lines = [line for line in markers.rules(text) if line.strip() not in said and line.strip() not in known]
+        said.update(line.strip() for line in lines)
+        if lines:
+            found.append(Point(text="\n".join(lines), label=item.role, turn=item.turn, source=(item.id,)))
+    return found
+
+
+def most_telling(words: Sequence[Point], markers: Markers, room: int, phrases: Phrases) -> tuple[list[Point], list[Point]]:
+    """Choose sentences of words that do not fit in full: rules, labelled lines and exact values before talk.
+
+    Gives the rules (a label such as `HARD CONSTRAINT:` goes into the heading) and the other words.
+    """
+    ranked: list[tuple[float, int, int, str, bool]] = []
+    counts: dict[str, int] = {}
+    for place, point in enumerate(words):
+        for number, sentence in enumerate(sentences(point.text)):
+            key = " ".join(sentence.lower().split())
+            counts[key] = counts.get(key, 0) + 1
+            if counts[key] == 1:
+                binding = bool(markers.imperative.search(sentence))
+                ranked.append((_worth(sentence, markers, binding=binding), place, number, sentence, binding))
+    last = len(words) - 1
+    scored = sorted(
+        ((w / counts[" ".join(s.lower().split())] + (0.3 if place in (0, last) else 0.0), place, n, s, b)
+         for w, place, n, s, b in ranked),
+        key=lambda row: (-row[0], -row[1], row[2]),
+    )  # fmt: skip
+    kept, left = [], room
+    for row in scored:
+        text = _LABELLED.sub("", row[3], count=1) if row[3][:1].isupper() else row[3]
+        if len(text) + 1 <= left:
+            kept.append((row[1], row[2], text, row[4]))
+            left -= len(text) + 1
+    kept.sort()
+    made = [
+        Point(text="\n".join(text for _, _, text, b in kept if b == binding)) for binding in (True, False)
+    ]
+    return [made[0]] if made[0].text else [], [made[1]] if made[1].text else []
+
+
+def _worth(sentence: str, markers: Markers, *, binding: bool) -> float:
+    if _ASIDE.match(sentence):
+        return 0.0
+    worth = 0.2
+    if _LABELLED.match(sentence):
+        worth += 2.0
+    if binding:
+        worth += 1.0
+    worth += 0.5 * min(len(names(sentence)), 2)
+    worth += sum(0.6 for cue in ("decision", "cancelled", "deferred", "conclusion") if markers.cues[cue].search(sentence))
+    if re.search(r"\d", sentence):
+        worth += 0.2
+    return worth
