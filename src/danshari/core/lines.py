@@ -140,18 +140,3 @@ def beginning(text: str, most: int) -> str:
     """Give the first whole words of a text, `most` characters at most; "" if not even one fits."""
     words = " ".join(text.split())
     return words if len(words) <= most else words[: most + 1].rpartition(" ")[0]
-
-
-_NAME = re.compile(
-    r"https?://[^\s\"'<>)]+"
-    r"|(?<![\w/.-])[\w.@~+-]*/[\w./@+-]*\w"
-    r"|\b[A-Za-z_][\w-]*(?:\.\w+)+"
-    r"|\b[A-Za-z]\w*_\w+|\b_\w{3,}"
-    r"|\b[a-z]+[a-z0-9]*[A-Z]\w*|\b[A-Z]+[a-z0-9]+[A-Z]\w*"
-    r"|\b[A-Za-z]+[-_]?\d[\w.-]*\w|\b\d{4,}\b|\b[0-9a-f]{7,40}\b"
-)
-
-
-def names(text: str) -> set[str]:
-    """Find the exact names in `text`: paths, files, dotted and joined words, numbers of four digits, hashes, hosts."""
-    return {word.rstrip(".-/") for word in _NAME.findall(text)}

@@ -10,10 +10,10 @@ from typing import Any
 
 from danshari.core.handover import MODEL_FIELDS, Delta
 from danshari.core.handover_text import OPENING, Phrases
-from danshari.core.lines import names
 from danshari.core.markers import Markers, sentences
 from danshari.core.request import Reply
 from danshari.core.text import valid_text
+from danshari.core.names import names
 from danshari.passes.handover.language import spoken
 
 PROSE = 6_000

@@ -67,7 +67,9 @@ def extract(
     return fitted(
         full,
         wanted.size,
-        lines=lambda room, known: key_lines(facts, places, room, known + wanted.visible, focus=wanted.focus),
+        lines=lambda room, known: key_lines(
+            facts, places, room, known + wanted.visible, focus=wanted.focus, stale=phrases.texts["changed"]
+        ),
         phrases=phrases,
         latest=facts.turn,
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from danshari.core.handover import DROP_ORDER, FIELDS, MANDATORY, FieldRow, Handover, Point
 from danshari.core.handover_text import Phrases, render
-from danshari.core.lines import names
+from danshari.core.names import names
 
 LINES_LEAST = 0.4
 """Share of the size that is left to key lines even where other fields could use it."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from danshari.core.facts import Facts
 from danshari.core.handover import Point
-from danshari.core.lines import names
 from danshari.core.markers import Markers, sentences
+from danshari.core.names import names
 
 SHORTEST, LONGEST = 16, 320
 """Characters of a sentence worth quoting."""

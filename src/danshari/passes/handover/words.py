@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from danshari.core.facts import Facts
 from danshari.core.handover import Point
 from danshari.core.handover_text import Phrases, found_in
-from danshari.core.lines import ends, names
+from danshari.core.lines import ends
 from danshari.core.markers import Markers, sentences
+from danshari.core.names import names
 
 PASTE = 8_000
 """Characters; a longer user text is an outsized paste: its two ends are quoted, the rest is archived data."""

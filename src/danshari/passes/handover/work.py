@@ -154,5 +154,5 @@ def _first_line(command: str) -> str:
 def _told(text: str, most: int) -> list[str]:
     """Choose the lines that tell an outcome."""
     lines = text.split("\n")[-_PROBED:]
-    kept = telling(lines, 300, (), head=1, tail=2)[:most]
-    return [lines[n].strip() for n in kept]
+    kept = telling(lines, 300, (), head=1, tail=2)
+    return [lines[n].strip() for n in kept[-most:]]
