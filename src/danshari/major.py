@@ -31,6 +31,8 @@ BREAKER = 3
 """Failed summaries in a row after which the summarizer is left alone."""
 _SHARE = 0.2
 """Characters of a hand-over, mandatory fields aside, over characters of what it replaces (seed 3, S9)."""
+_LEAST = 2_500
+"""Characters a hand-over may take even where a fifth of what it replaces is less, but no more than half of it."""
 _PROMPT = 1_200
 """Tokens of the prompt around the document."""
 
@@ -120,7 +122,7 @@ class Prepared:
         facts, policy, places = track.facts, run.policy, self.span.places
         size = sum(len(facts.items[at].text) for at in places)
         self.wanted = Wanted(
-            size=min(policy.handover, int(_SHARE * size)),
+            size=min(policy.handover, max(int(_SHARE * size), min(_LEAST, size // 2))),
             language=policy.language,
             visible=self._visible(),
             restore=min(policy.restore, int(_SHARE * size)),

@@ -162,7 +162,10 @@ class Scorer:
         """Count atoms that a view shows and the source never did; sizes, hashes and ids are markup."""
         lines = self.needs.lines
         for at in range(self._known_at, r.items):
-            self._known.add(self.needs.facts.items[at].name)
+            item = self.needs.facts.items[at]
+            self._known.add(item.name)
+            if item.kind == "call":
+                self._known |= lines.extract(item.text)  # the keys of arguments stand in the source too
             for line in self.needs.item_lines[at]:
                 self._known |= lines.atoms[line]
         self._known_at = r.items

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from danshari import data
 from danshari.bench.lines import leaves
 from danshari.bench.needs import Needs
 from danshari.core.facts import failing
@@ -20,14 +21,6 @@ EVERY = 5
 """Rounds between two looks at state, and between two snapshots."""
 PASTE = 8_000
 """Characters; a longer user text is an outsized paste, not words."""
-_MACHINE = re.compile(
-    r"^\s*(?:<(?:system-reminder|command-|local-command|user-prompt-submit-hook|bash-|environment_|user_instructions)"
-    r"|Caveat: |\[Request interrupted|This session is being continued|\[danshari|<task-notification)"
-)
-_IMPERATIVE = re.compile(
-    r"\b(?:must|never|always|do not|don't|required?|only|should not|shouldn't|make sure|ensure|avoid)\b|必须|不要|禁止",
-    re.IGNORECASE,
-)
 _TEST = re.compile(
     r"\b(?:pytest|py\.test|unittest|go test|cargo (?:test|nextest)|jest|vitest|mocha|npm (?:run )?test|yarn test"
     r"|pnpm test|mvn\b.*\btest|gradlew?\b.*\btest|runtests|tox|ctest|phpunit|rspec|mise run test|make test)\b"
@@ -112,10 +105,11 @@ class _Walker:
 
     def _rules(self, at: int) -> Iterator[int]:
         item = self.needs.facts.items[at]
+        markers = data.markers()
         if item.role == "system":
-            yield from (n for n in self.needs.item_lines[at] if _IMPERATIVE.search(self.needs.lines.keys[n]))
-        elif len(item.text) <= PASTE and not _MACHINE.match(item.text):
-            yield from self.needs.item_lines[at]
+            yield from (n for n in self.needs.item_lines[at] if markers.imperative.search(self.needs.lines.keys[n]))
+        elif len(item.text) <= PASTE and (own := markers.own_words(item.text)):
+            yield from self.needs.lines.of(own)
 
     def _result(self, at: int) -> None:
         facts = self.needs.facts

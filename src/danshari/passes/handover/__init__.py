@@ -142,5 +142,5 @@ def _pressed(document: Handover, markers: Markers, wanted: Wanted, phrases: Phra
     return document.with_field("words", other).with_field("rules", [*document["rules"], *binding])
 
 
-_WORDS_SHARE = 0.6
+_WORDS_SHARE = 0.5
 """Share of a hard size that the user's own words may take before they are chosen from."""

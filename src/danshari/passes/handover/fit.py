@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from danshari.core.handover import DROP_ORDER, FIELDS, MANDATORY, FieldRow, Handover, Point
 from danshari.core.handover_text import Phrases, render
 from danshari.core.names import names
 
-LINES_LEAST = 0.4
+LINES_LEAST = 0.7
 """Share of the size that is left to key lines even where other fields could use it."""
 
 
@@ -47,7 +48,7 @@ def fitted(
 def _shared(full: Handover, room: int, latest: int) -> dict[str, tuple[Point, ...]]:
     """Give every field what it needs, up to its share; what some leave over goes to those that need more, in order."""
     need = {r.name: sum(p.size for p in full[r.name]) for r in FIELDS if r.name not in (*MANDATORY, "lines")}
-    due = {name: min(n, int(_share(name) * room / 0.6)) for name, n in need.items()}
+    due = {name: min(n, int(_share(name) * room)) for name, n in need.items()}
     spare = room - sum(due.values())
     for name in _NEEDY:
         more = max(min(need[name] - due[name], spare), 0)
@@ -68,12 +69,23 @@ def _share(name: str) -> float:
 def _chosen(points: Sequence[Point], room: int, row: FieldRow, latest: int) -> tuple[Point, ...]:
     """Take the points worth most for their place, and keep their order."""
     ranked = sorted(range(len(points)), key=lambda n: -_worth(points[n], n, len(points), latest, row))
-    kept: set[int] = set()
+    kept: dict[int, Point] = {}
     for n in ranked:
-        if points[n].size <= room:
-            kept.add(n)
-            room -= points[n].size
-    return tuple(p for n, p in enumerate(points) if n in kept)
+        point = points[n] if points[n].size <= room else _begun(points[n], room)
+        if point is not None:
+            kept[n] = point
+            room -= point.size
+    return tuple(kept[n] for n in sorted(kept))
+
+
+def _begun(point: Point, room: int) -> Point | None:
+    """Give the first whole lines of a quotation that does not fit; None if that is not at least two."""
+    lines = point.text.split("\n")
+    size, count = len(point.label) + 4, 0
+    while count < len(lines) and size + len(lines[count]) + 1 <= room:
+        size += len(lines[count]) + 1
+        count += 1
+    return replace(point, text="\n".join(lines[:count])) if count >= 2 else None
 
 
 def _worth(point: Point, place: int, count: int, latest: int, row: FieldRow) -> float:

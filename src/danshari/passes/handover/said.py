@@ -31,7 +31,7 @@ def stated(facts: Facts, places: Iterable[int], markers: Markers) -> dict[str, l
             continue
         for sentence in claims(item.text):
             cue = next((c for c in _STATED if markers.cues[c].search(sentence)), "")
-            if not cue:
+            if not cue or (cue != "ruled_out" and markers.cues["next"].match(sentence)):
                 continue
             point = Point(text=sentence, turn=item.turn, source=(item.id,))
             if cue == "cancelled":
@@ -44,7 +44,8 @@ def stated(facts: Facts, places: Iterable[int], markers: Markers) -> dict[str, l
 def claims(text: str) -> Iterator[str]:
     """Give a text's sentences outside code blocks, of a quotable length."""
     for sentence in sentences(_FENCE.sub("\n", text)):
-        if SHORTEST <= len(sentence) <= LONGEST and not sentence.startswith(("#", "|", "```", "<")):
+        plain = not sentence.startswith(("#", "|", "```", "<")) and not sentence.endswith((":", "："))
+        if plain and SHORTEST <= len(sentence) <= LONGEST:
             yield sentence
 
 
@@ -89,9 +90,10 @@ def next_step(facts: Facts, places: Iterable[int], markers: Markers) -> list[Poi
         item = facts.items[at]
         if item.kind != "text" or item.role != "assistant":
             continue
-        said = [s for s in claims(item.text) if markers.cues["next"].search(s)]
+        every = [s for s in sentences(_FENCE.sub("\n", item.text)) if len(s) <= LONGEST]
+        said = [s.rstrip(":：") for s in every if markers.cues["next"].search(s)]
         if said:
             return [Point(text=said[-1], turn=item.turn, source=(item.id,))]
-        if len(list(claims(item.text))) > 3:
+        if len(every) > 3:
             return []
     return []

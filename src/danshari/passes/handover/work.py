@@ -124,7 +124,7 @@ def outcome(runner: Runner, text: str, *, good: bool) -> list[str]:
     lines = text.split("\n")[-_PROBED:]
     if good:
         sums = [line for line in lines if line.strip() and runner.status.match(line)]
-        return [line.strip() for line in sums[-2:]] or _told(text, 1)
+        return list(dict.fromkeys([*(line.strip() for line in sums[-2:]), *_told(text, 1)]))
     found: dict[str, None] = {}
     for pattern, most in ((runner.failed, 6), (runner.message, 4)):
         hits = [line.strip() for line in lines if line.strip() and pattern.match(line)]
@@ -155,4 +155,5 @@ def _told(text: str, most: int) -> list[str]:
     """Choose the lines that tell an outcome."""
     lines = text.split("\n")[-_PROBED:]
     kept = telling(lines, 300, (), head=1, tail=2)
-    return [lines[n].strip() for n in kept[-most:]]
+    kept = kept if len(kept) <= most else [*kept[: most - 1], kept[-1]]
+    return [lines[n].strip() for n in kept]
