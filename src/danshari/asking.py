@@ -42,7 +42,7 @@ def request_of(ask: Ask, scene: Scene) -> Request:
             system=scene.system, tools=scene.tools, model=policy.summary_model or scene.model, warm=True, body=body,
             **common,
         )  # fmt: skip
-    text = f"<transcript part=\"{ask.part[0]}/{ask.part[1]}\">\n{ask.transcript}\n</transcript>\n\n{ask.instruction}"
+    text = f'<transcript part="{ask.part[0]}/{ask.part[1]}">\n{ask.transcript}\n</transcript>\n\n{ask.instruction}'
     return Request(messages=[scene.wire.user_message(text)], model=policy.summary_model or scene.model, **common)
 
 
@@ -78,7 +78,9 @@ def flattened(items: Sequence[Item], mask: Callable[[str], str]) -> list[str]:
     for item in items:
         if item.kind == "reasoning" or (not item.text and item.kind != "media"):
             continue
-        what = {"call": f"calls {item.name}", "result": f"result of {item.name}", "media": "image or file"}.get(item.kind, "")
+        what = {"call": f"calls {item.name}", "result": f"result of {item.name}", "media": "image or file"}.get(
+            item.kind, ""
+        )
         head = f"[{item.turn} {item.role}{' ' + what if what else ''}{' failed' if item.failed else ''}]"
         texts.append(f"{head}\n{mask(item.text)}")
     return texts

@@ -177,7 +177,9 @@ class Compactor:
         """
         if force not in (None, True, False, "full"):
             raise ArgumentError(f"force = {force!r}; must be True, False or 'full'")
-        if until is not None and (isinstance(until, bool) or not isinstance(until, int) or until < 1 or force != "full"):
+        if until is not None and (
+            isinstance(until, bool) or not isinstance(until, int) or until < 1 or force != "full"
+        ):
             raise ArgumentError(f"until = {until!r}; must be a number of messages, with force='full'")
         with self._lock:
             if isinstance(messages, Mapping):

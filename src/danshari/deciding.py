@@ -85,15 +85,17 @@ def decide(
     return decision
 
 
-def _forced(
-    track: Track, policy: Policy, situation: Situation, ledger: Sequence[Edit], *, last: bool
-) -> Decision:
+def _forced(track: Track, policy: Policy, situation: Situation, ledger: Sequence[Edit], *, last: bool) -> Decision:
     """Go through the stages, gentlest first, each seeing what the one before it did."""
     decision = Decision(plan=Plan(why="forced"))
     mild = replace(policy, passes=tuple(p for p in policy.passes if p != "evict"))
     evicting = replace(policy, passes=tuple(p for p in policy.passes if p == "evict"))
     effects, freed = track.effects, 0.0
-    stages = ((mild, False, situation.need + situation.spare), (mild, True, situation.need), (evicting, True, situation.need))
+    stages = (
+        (mild, False, situation.need + situation.spare),
+        (mild, True, situation.need),
+        (evicting, True, situation.need),
+    )
     for stage, force, need in stages if last else stages[:1]:
         if freed >= need:
             continue

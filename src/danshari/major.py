@@ -81,7 +81,9 @@ def compact_major(run: Run, payload: Any, *, why: str, focus: str = "", until: i
     found = prepared(run, why=why, focus=focus, until=until)
     if isinstance(found, Major):
         return found
-    outcome = driven(found.ladder(), found.scene(payload), run.means.summarizer, loop=run.means.loop, gone=run.means.gone)
+    outcome = driven(
+        found.ladder(), found.scene(payload), run.means.summarizer, loop=run.means.loop, gone=run.means.gone
+    )
     return found.finished(outcome)
 
 
@@ -140,7 +142,9 @@ class Prepared:
     def _live(self) -> list[Any]:
         track = self.run.track
         assert track is not None
-        return [f for start, (end, f) in track.effects.folds.items() if self.span.first <= start and end <= self.span.last]
+        return [
+            f for start, (end, f) in track.effects.folds.items() if self.span.first <= start and end <= self.span.last
+        ]
 
     def _visible(self) -> str:
         """Join the texts that stay beside the document."""
@@ -158,7 +162,8 @@ class Prepared:
         if not self.run.policy.mask_secrets:
             return document
         fields = {
-            name: tuple(replace(p, text=masking.masked(p.text)) for p in points) for name, points in document.fields.items()
+            name: tuple(replace(p, text=masking.masked(p.text)) for p in points)
+            for name, points in document.fields.items()
         }
         return replace(document, fields=fields)
 
@@ -215,7 +220,9 @@ class Prepared:
         need = self._need()
         free = run.model.window - run.tokens(run.track)
         if free < MARGIN * need:
-            self.rungs.append(Rung(name="margin", ok=False, why=f"{free:,.0f} tokens free, {MARGIN * need:,.0f} needed"))
+            self.rungs.append(
+                Rung(name="margin", ok=False, why=f"{free:,.0f} tokens free, {MARGIN * need:,.0f} needed")
+            )
             return False
         return True
 
@@ -273,7 +280,9 @@ class Prepared:
         before = sum(run.track.sizes[at] for at in span.places) + sum(facts.count(f.text) for f in self._live())
         after = facts.count(text)
         if after > (1 - max(run.policy.margin, 0.1)) * before:
-            major.notes.append(f"no major compaction: it would free {max(before - after, 0):,.0f} of {before:,.0f} tokens only")
+            major.notes.append(
+                f"no major compaction: it would free {max(before - after, 0):,.0f} of {before:,.0f} tokens only"
+            )
             return major
         if broken := refuse(fold, facts, run.policy):
             major.notes.append(f"no major compaction: {broken.law}: {broken.why}")

@@ -96,9 +96,13 @@ class Run:
         policy = replace(self.policy, pinned=(*self.policy.pinned, focus)) if focus and not full else self.policy
         able = "summarize" in policy.passes
         decision = decide(track, policy, self.model, situation, why, self.session.ledger, last=not able)
-        major = self._major(payload, decision, force=force, full=full, focus=focus or "", until=until) if able else Major()
+        major = (
+            self._major(payload, decision, force=force, full=full, focus=focus or "", until=until) if able else Major()
+        )
         if major.edits:
-            decision = Decision(edits=list(major.edits), refused=decision.refused, plan=replace(decision.plan, why=why or "asked"))
+            decision = Decision(
+                edits=list(major.edits), refused=decision.refused, plan=replace(decision.plan, why=why or "asked")
+            )
         notes += [*decision.notes, *major.notes]
         self.commit(decision.edits, batch=True)
         self._note(major, track)
@@ -119,9 +123,7 @@ class Run:
             self.remember(messages, result)
         return result
 
-    def _major(
-        self, payload: Any, decision: Decision, *, force: bool, full: bool, focus: str, until: int
-    ) -> Major:
+    def _major(self, payload: Any, decision: Decision, *, force: bool, full: bool, focus: str, until: int) -> Major:
         """Make a major compaction if one is asked for, or if the gentler edits would leave too much."""
         track = self.track
         assert track is not None

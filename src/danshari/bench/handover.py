@@ -56,7 +56,10 @@ def check(job: tuple[Recorded, str, int]) -> Checked:
     scorer = Scorer(needs)
     for r in rounds[step - 1 :: step][:count]:
         engine = Compactor(
-            alone(data.load_policy(policy)), model=session.model or DEFAULT_MODEL, format=session.format, clock=lambda: 0.0
+            alone(data.load_policy(policy)),
+            model=session.model or DEFAULT_MODEL,
+            format=session.format,
+            clock=lambda: 0.0,
         )
         result = engine.compact(session.messages[: r.cut], force="full")
         if result.fault:

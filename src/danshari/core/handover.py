@@ -121,9 +121,7 @@ class Handover:
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON values with a format number."""
-        points = {
-            row.name: [_point(p) for p in self[row.name]] for row in FIELDS if self[row.name]
-        }
+        points = {row.name: [_point(p) for p in self[row.name]] for row in FIELDS if self[row.name]}
         return {
             "danshari_handover": FORMAT,
             "language": self.language,

@@ -74,16 +74,20 @@ class Policy:
         "passes do not help enough; 0: the soft line",
     )
     shape: Shape = _knob(
-        "state", "after a major compaction: state: head, hand-over and newest rounds; seed: system and one summary message"
+        "state",
+        "after a major compaction: state: head, hand-over and newest rounds; seed: system and one summary message",
     )
     keep_tail: float = _knob(0.15, "newest whole rounds kept beside the hand-over, as a share of the active budget")
     handover: int = _knob(
-        16_000, "characters of a hand-over, the user's words and rules aside; beyond 2,500 never more than a fifth of what it replaces"
+        16_000,
+        "characters of a hand-over, the user's words and rules aside; beyond 2,500 never more than a fifth of what it replaces",
     )
     restore: int = _knob(12_000, "characters of files shown as last seen, inside the hand-over; 0: none")
     language: str = _knob("", "language of the hand-over (en, zh, …); empty: that of the user's words")
     alternate: bool = _knob(False, "user and assistant must take turns (strict chat templates): neighbours are merged")
-    mask_secrets: bool = _knob(True, "mask keys and tokens in what danshari writes into a hand-over or sends to a summarizer")
+    mask_secrets: bool = _knob(
+        True, "mask keys and tokens in what danshari writes into a hand-over or sends to a summarizer"
+    )
     summary_model: str = _knob("", "model named in summary requests; empty: the agent's own")
     summary_prompt: str = _knob("", "a sentence added to the summary prompt")
     summary_effort: str = _knob("", "reasoning effort asked of the summarizer; empty: its default")
@@ -114,7 +118,18 @@ class Policy:
         return any(fnmatchcase(low, pattern.lower()) for pattern in self.protected)
 
 
-_SHARES = {"major", "keep_tail", "squeeze_share", "margin", "fault", "purse", "evaluate", "active", "reserve", "release"}
+_SHARES = {
+    "major",
+    "keep_tail",
+    "squeeze_share",
+    "margin",
+    "fault",
+    "purse",
+    "evaluate",
+    "active",
+    "reserve",
+    "release",
+}
 
 
 def policy_fields() -> dict[str, str]:

@@ -142,7 +142,7 @@ def _repaired(delta: Delta, ground: Ground) -> Verdict:
     made = Verdict()
     add: dict[str, tuple[str, ...]] = {}
     whole = [text for texts in delta.add.values() for text in texts]
-    if (spoke := _other_language(whole, ground)) :
+    if spoke := _other_language(whole, ground):
         return Verdict(refused=f"written in another language ({spoke} instead of {ground.language})")
     for name, texts in delta.add.items():
         sound = []

@@ -126,7 +126,9 @@ def _unseen(document: Handover, visible: str) -> Handover:
     if not visible:
         return document
     fields = {
-        name: points if name in ("words", "todo", "files", "handles") else tuple(p for p in points if p.text not in visible)
+        name: points
+        if name in ("words", "todo", "files", "handles")
+        else tuple(p for p in points if p.text not in visible)
         for name, points in document.fields.items()
     }
     return Handover(language=document.language, fields=fields)
@@ -142,5 +144,5 @@ def _pressed(document: Handover, markers: Markers, wanted: Wanted, phrases: Phra
     return document.with_field("words", other).with_field("rules", [*document["rules"], *binding])
 
 
-_WORDS_SHARE = 0.5
+_WORDS_SHARE = 0.65
 """Share of a hard size that the user's own words may take before they are chosen from."""

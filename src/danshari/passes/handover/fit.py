@@ -10,7 +10,7 @@ from danshari.core.handover import DROP_ORDER, FIELDS, MANDATORY, FieldRow, Hand
 from danshari.core.handover_text import Phrases, render
 from danshari.core.names import names
 
-LINES_LEAST = 0.7
+LINES_LEAST = 0.75
 """Share of the size that is left to key lines even where other fields could use it."""
 
 

@@ -32,7 +32,7 @@ BROKEN = 0.6
 """Factor for a line that breaks off in an opening bracket, a comma or an operator."""
 PLAIN = 0.4
 """How much of its rate a line of nothing but names loses."""
-SOUP = 0.62
+SOUP = 0.5
 """Share of the text's letters inside names, from which only plainer lines are taken."""
 HEAD_START = 200
 """Letters of plain text taken as given, so that the first lines are free."""
@@ -73,7 +73,9 @@ class _Line:
         return self.inside / max(self.letters, 1)
 
 
-def key_lines(facts: Facts, places: Sequence[int], room: int, known: str, *, focus: str = "", stale: str = "") -> list[Point]:
+def key_lines(
+    facts: Facts, places: Sequence[int], room: int, known: str, *, focus: str = "", stale: str = ""
+) -> list[Point]:
     """Choose lines of the items at `places` within `room` characters, labels included, grouped by file.
 
     Names in `known` count as shown already. `stale` is said of a file that was changed after the lines were seen.

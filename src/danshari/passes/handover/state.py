@@ -80,7 +80,13 @@ def _grouped(rows: Mapping[str, tuple[str, str]], facts: Facts, at: int, markers
     order = sorted(groups, key=lambda s: (s in markers.done, s != "in_progress"))
     for status in order:
         item = facts.items[at]
-        yield Point(text="\n".join(groups[status]), label=status, turn=item.turn, source=(item.id,), key=f"todo:{item.name}:{status}")
+        yield Point(
+            text="\n".join(groups[status]),
+            label=status,
+            turn=item.turn,
+            source=(item.id,),
+            key=f"todo:{item.name}:{status}",
+        )
 
 
 def handles(facts: Facts, places: Iterable[int], markers: Markers, phrases: Phrases) -> list[Point]:

@@ -25,7 +25,11 @@ def last_views(facts: Facts, places: Sequence[int], room: int) -> list[Point]:
         if len(item.text) + _LABEL > room:
             continue
         room -= len(item.text) + _LABEL
-        found.append(Point(text=item.text.rstrip("\n"), label=source_label(facts, at), turn=item.turn, source=(item.id,), key=path))
+        found.append(
+            Point(
+                text=item.text.rstrip("\n"), label=source_label(facts, at), turn=item.turn, source=(item.id,), key=path
+            )
+        )
     return found[::-1]
 
 

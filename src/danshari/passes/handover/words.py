@@ -15,7 +15,9 @@ from danshari.core.names import names
 PASTE = 8_000
 """Characters; a longer user text is an outsized paste: its two ends are quoted, the rest is archived data."""
 _PASTE_KEPT = 2_400
-_LABELLED = re.compile(r"^[A-Z][A-Z _-]{2,}:\s|^(?:Goal|Note|Decision|Rule(?: \w+)?|Approach|New plan|Update|目标|规则|决定)[:：]\s?")
+_LABELLED = re.compile(
+    r"^[A-Z][A-Z _-]{2,}:\s|^(?:Goal|Note|Decision|Rule(?: \w+)?|Approach|New plan|Update|目标|规则|决定)[:：]\s?"
+)
 _ASIDE = re.compile(
     r"^(?:by the way|unrelated|random|off-topic|side note|quick (?:tangent|question)|oh,? did you|do you happen to know|"
     r"i just remembered|顺便问)",
@@ -79,7 +81,9 @@ def rules(facts: Facts, places: Iterable[int], markers: Markers, known: str) -> 
     return found
 
 
-def most_telling(words: Sequence[Point], markers: Markers, room: int, phrases: Phrases) -> tuple[list[Point], list[Point]]:
+def most_telling(
+    words: Sequence[Point], markers: Markers, room: int, phrases: Phrases
+) -> tuple[list[Point], list[Point]]:
     """Choose sentences of words that do not fit in full: rules, labelled lines and exact values before talk.
 
     Gives the rules (a label such as `HARD CONSTRAINT:` goes into the heading) and the other words.
@@ -106,9 +110,7 @@ def most_telling(words: Sequence[Point], markers: Markers, room: int, phrases: P
             kept.append((row[1], row[2], text, row[4]))
             left -= len(text) + 1
     kept.sort()
-    made = [
-        Point(text="\n".join(text for _, _, text, b in kept if b == binding)) for binding in (True, False)
-    ]
+    made = [Point(text="\n".join(text for _, _, text, b in kept if b == binding)) for binding in (True, False)]
     return [made[0]] if made[0].text else [], [made[1]] if made[1].text else []
 
 
@@ -121,7 +123,9 @@ def _worth(sentence: str, markers: Markers, *, binding: bool) -> float:
     if binding:
         worth += 1.0
     worth += 0.5 * min(len(names(sentence)), 2)
-    worth += sum(0.6 for cue in ("decision", "cancelled", "deferred", "conclusion") if markers.cues[cue].search(sentence))
+    worth += sum(
+        0.6 for cue in ("decision", "cancelled", "deferred", "conclusion") if markers.cues[cue].search(sentence)
+    )
     if re.search(r"\d", sentence):
         worth += 0.2
     return worth

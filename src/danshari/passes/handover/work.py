@@ -63,7 +63,9 @@ def _changed(made: Work, facts: Facts, at: int, call: int, phrases: Phrases) -> 
         return
     count = made._counts[path] = made._counts.get(path, 0) + 1
     known = made.files.pop(path, None)
-    created = act.kind == "write" and known is None and path not in {p for p, v in facts.views.items() if v and v[0] < call}
+    created = (
+        act.kind == "write" and known is None and path not in {p for p, v in facts.views.items() if v and v[0] < call}
+    )
     verb = "created" if created or (known is not None and known.key.startswith("created")) else "edited"
     parts = [path, phrases.texts[verb] + (f" ×{count}" if count > 1 else "")]
     if span := changed_lines(item.text):
@@ -108,7 +110,10 @@ def _tested(
     lines = outcome(runner, facts.clean(at), good=good)
     verdict = phrases.texts["passed" if good else "failed"]
     point = Point(
-        text="\n".join([_first_line(facts.acts[call].command), *lines]), label=verdict, turn=item.turn, source=(item.id,)
+        text="\n".join([_first_line(facts.acts[call].command), *lines]),
+        label=verdict,
+        turn=item.turn,
+        source=(item.id,),
     )
     made._failing.pop(key, None)
     if good:
@@ -143,7 +148,9 @@ def _failed(made: Work, facts: Facts, at: int, call: int) -> None:
     key = f"{tried}\0{lines[0] if lines else ''}"
     made.attempts.pop(key, None)
     source: tuple[ItemId, ...] = (item.id,)
-    made.attempts[key] = Point(text="\n".join([tried, *lines]) if tried else "\n".join(lines), turn=item.turn, source=source)
+    made.attempts[key] = Point(
+        text="\n".join([tried, *lines]) if tried else "\n".join(lines), turn=item.turn, source=source
+    )
 
 
 def _first_line(command: str) -> str:
