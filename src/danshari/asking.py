@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from danshari.core.model import Item
 from danshari.core.policy import Policy
@@ -14,6 +13,9 @@ from danshari.errors import ModelError
 from danshari.formats import Format
 from danshari.models import Summarizer, called
 from danshari.passes.summarize import Ask, Outcome
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,18 +34,25 @@ class Scene:
 
 def request_of(ask: Ask, scene: Scene) -> Request:
     """Write one question in the conversation's own format."""
-    policy, warm = scene.policy, ask.how == "warm"
-    common = {"format": scene.wire.name, "most": policy.summary_tokens, "effort": policy.summary_effort}
-    if warm:
-        body = dict(scene.payload) if isinstance(scene.payload, Mapping) else {}
-        body.pop(scene.wire.key, None)
-        return Request(
-            messages=[*scene.messages, scene.wire.user_message(ask.instruction)],
-            system=scene.system, tools=scene.tools, model=policy.summary_model or scene.model, warm=True, body=body,
-            **common,
-        )  # fmt: skip
-    text = f'<transcript part="{ask.part[0]}/{ask.part[1]}">\n{ask.transcript}\n</transcript>\n\n{ask.instruction}'
-    return Request(messages=[scene.wire.user_message(text)], model=policy.summary_model or scene.model, **common)
+    policy = scene.policy
+    plain = Request(
+        format=scene.wire.name,
+        messages=[],
+        model=policy.summary_model or scene.model,
+        most=policy.summary_tokens,
+        effort=policy.summary_effort,
+    )
+    if ask.how == "warm":
+        body = {k: v for k, v in scene.payload.items() if k != scene.wire.key} if _is_request(scene.payload) else {}
+        messages = [*scene.messages, scene.wire.user_message(ask.instruction)]
+        return replace(plain, messages=messages, system=scene.system, tools=scene.tools, warm=True, body=body)
+    number, count = ask.part
+    text = f'<transcript part="{number}/{count}">\n{ask.transcript}\n</transcript>\n\n{ask.instruction}'
+    return replace(plain, messages=[scene.wire.user_message(text)])
+
+
+def _is_request(payload: Any) -> bool:
+    return isinstance(payload, Mapping)
 
 
 def driven(

@@ -6,7 +6,6 @@ danshari is caught in one place (`Compactor._safely`), and the last good view is
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -15,21 +14,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from danshari import data, saving
+from danshari import data, restoring, saving
 from danshari.archive.base import Archive, Entry, MemoryArchive
 from danshari.compaction import Compaction
-from danshari.core.edits import Edit, Effects, Fold, Ledger, Restore, View, resolve
+from danshari.core.edits import Effects, View
 from danshari.core.facts import Facts
 from danshari.core.policy import Policy
 from danshari.core.prices import Model, Prices
-from danshari.core.session import Calibration, Session
-from danshari.deciding import Decision, with_known_passes
-from danshari.errors import ArgumentError, RecallError
 from danshari.core.request import Request
+from danshari.core.session import Calibration, Session
+from danshari.deciding import with_known_passes
+from danshari.errors import ArgumentError, RecallError
 from danshari.formats import Format, named
-from danshari.major import Means
 from danshari.models import Summarizer, as_door
-from danshari.running import Mode, Run, touched_by
+from danshari.preparing import Means
+from danshari.running import Mode, Run
 from danshari.usage import input_tokens
 
 _log = logging.getLogger("danshari")
@@ -86,7 +85,6 @@ class Compactor:
         self.on_compaction = on_compaction
         self._prices = prices
         self._lock = threading.RLock()
-        self._counted: tuple[Any, Any] = (None, None)
         self._run = Run(
             with_known_passes(data.load_policy(policy)),
             self._model(model, window),
@@ -123,7 +121,7 @@ class Compactor:
             family = run.model.family
             run.model = self._model(model if model is not None else run.model, window)
             run.session = replace(run.session, last_call=_LONG_AGO)  # another model's cache holds nothing of this
-            self._counted = (None, None)
+            run.counted = (None, None)
             if run.model.family != family:
                 run.track = None
                 run.session = replace(run.session, calibration=Calibration())
@@ -185,8 +183,7 @@ class Compactor:
             if isinstance(messages, Mapping):
                 tools = messages.get("tools") if tools is None else tools
                 system = (messages.get("system") or messages.get("instructions")) if system is None else system
-            self._count_floor(tools, system)
-            self._run.means.tools, self._run.means.system = tools, system
+            self._run.count_floor(tools, system)
             return self._safely(messages, force=bool(force), full=force == "full", focus=focus, until=until)
 
     async def acompact(self, messages: Any, **options: Any) -> Compaction:
@@ -267,16 +264,6 @@ class Compactor:
             hints=wire.hints() if changed else {},
         )
 
-    def _count_floor(self, tools: Any, system: Any) -> None:
-        """Count what comes before the messages: tool schemas and the system prompt."""
-        if (tools, system) == self._counted:
-            return
-        self._counted = (tools, system)
-        family = "literal" if self.policy.estimate == "literal" else self.model.family
-        count = data.estimator(family)
-        texts = [v if isinstance(v, str) else json.dumps(v, default=str) for v in (tools, system) if v]
-        self._run.floor = sum(count(text) for text in texts)
-
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def view(self) -> View:
@@ -326,63 +313,30 @@ class Compactor:
                 raise
             return found
 
+    def overflowed(self, tokens: int | None = None) -> None:
+        """Say that the provider refused the last view as too long; `tokens` is its own count, where it told one.
+
+        The next `compact` then works from what the provider counted: one compaction for one error.
+        """
+        if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int) or tokens <= 0):
+            raise ArgumentError(f"tokens = {tokens!r}; must be a positive number of tokens")
+        with self._lock:
+            run = self._run
+            if run.track is not None:
+                counted, shown = float(tokens or 1.02 * run.model.window), run.track.shown + run.floor
+                run.session = replace(run.session, calibration=run.session.calibration.refused(counted, shown))
+
     def undo(self) -> Compaction:
         """Take the last batch back; the ledger is appended to, so the undo itself can be replayed."""
         with self._lock:
-            run, track = self._run, self._run.track
-            if not run.session.batches:
-                raise ArgumentError("nothing to undo: no batch was committed in this session")
-            if track is None:
-                raise ArgumentError("call compact with the messages once before undo (after load or a model switch)")
-            start, end = run.session.batches[-1]
-            ledger = run.session.ledger
-            self._restore([at for edit in ledger[start:end] for at in touched_by(track, edit)], ledger[:start], "undo")
-            run.session = replace(run.session, batches=run.session.batches[:-1])
-            if any(isinstance(edit, Fold) for edit in ledger[start:end]):
-                run.session = replace(run.session, handovers=run.session.handovers[:-1], majors=run.session.majors[:-1])
-            result = run.result(run.source if run.mode == "replace" else track.messages, [], Decision(), [], "none")
-            if run.mode == "replace":
-                run.remember(run.source, result)
-            return result
+            return restoring.undo(self._run)
 
     def pin(self, *texts: str) -> None:
         """Protect every item that contains one of `texts`, and show those again that were edited."""
         if not texts or not all(isinstance(t, str) and t for t in texts):
             raise ArgumentError("pin needs one or more non-empty texts")
         with self._lock:
-            run, track = self._run, self._run.track
-            run.policy = replace(run.policy, pinned=(*run.policy.pinned, *texts))
-            if track is not None:
-                items = track.facts.items
-                edited = [at for at in {*track.effects.texts, *track.effects.gone} if items[at].kind != "reasoning"]
-                found = [at for at in edited if any(text in items[at].text for text in texts)]
-                self._restore([*found, *self._partners(found)], (), "pin")
-
-    def _partners(self, places: list[int]) -> list[int]:
-        """List the calls and results that must come back with items that left as a whole."""
-        track = self._run.track
-        assert track is not None
-        facts, gone = track.facts, track.effects.gone
-        calls = {facts.items[at].call for at in places if at in gone and facts.items[at].call}
-        return [at for at in gone if facts.items[at].call in calls and facts.items[at].kind != "reasoning"]
-
-    def _restore(self, places: list[int], before: Ledger, by: str) -> None:
-        """Show items as the ledger `before` showed them, and see to thinking whose prefix that changes."""
-        run, track = self._run, self._run.track
-        if track is None or not places:
-            return
-        items = track.facts.items
-        shown = resolve(before, items, track.facts.index)
-        edits: list[Edit] = []
-        for at in sorted(set(places)):
-            edits.append(Restore(id=items[at].id, by=by, why=by, seen=items[-1].id))
-            if at in shown.texts:
-                edits.append(replace(shown.texts[at], seen=items[-1].id))
-        edits += [replace(f, seen=items[-1].id) for start, (_, f) in shown.folds.items() if start in places]
-        run.session = run.session.append(tuple(edits))
-        run.disturbed = min(places)
-        track.resolve(run.session.ledger)
-        run.bind()
+            restoring.pin(self._run, texts)
 
     def save(self) -> str:
         """Give the session as JSON text: ledger, calibration, source (replace mode) and an in-memory archive."""

@@ -1,79 +1,54 @@
-"""The major compaction of a running conversation: when it is due, the hand-over, the ladder, and the Fold."""
+"""When a major compaction is due, and how it runs: at once, or in the background with a swap when it is ready."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
+import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from danshari import data, masking
-from danshari.asking import Scene, driven, flattened
-from danshari.core.edits import Edit
-from danshari.core.handover import Handover, Point
-from danshari.core.handover_text import render
-from danshari.core.laws import refuse
+from danshari.asking import driven
 from danshari.core.plan import soft_line
-from danshari.deciding import binds
-from danshari.models import Summarizer
-from danshari.passes.checks import Ground, known_names
-from danshari.passes.consistency import Survival, consistency
-from danshari.passes.handover import Tables, Wanted, draft, extract
-from danshari.passes.shapes import Span, fold_of, newest_messages, span_of
-from danshari.passes.summarize import Outcome, Plan, Rung, pieces, summarize
+from danshari.core.session import Session
+from danshari.deciding import Decision, binds, freed_by
+from danshari.passes.shapes import span_of
+from danshari.passes.summarize import Outcome
+from danshari.preparing import Major, Prepared
 
 if TYPE_CHECKING:
     from danshari.running import Run
-
-MARGIN = 1.5
-"""Free space must be this many times what a summary call needs, or no model is asked (seed 3, S12)."""
-BREAKER = 3
-"""Failed summaries in a row after which the summarizer is left alone."""
-_SHARE = 0.2
-"""Characters of a hand-over, mandatory fields aside, over characters of what it replaces (seed 3, S9)."""
-_LEAST = 2_500
-"""Characters a hand-over may take even where a fifth of what it replaces is less, but no more than half of it."""
-_PROMPT = 1_200
-"""Tokens of the prompt around the document."""
-
-
-@dataclass(slots=True)
-class Means:
-    """What the host gave beside the messages."""
-
-    summarizer: Summarizer | None = None
-    reinject: Callable[[], Mapping[str, str]] | None = None
-    system: Any = None
-    tools: Any = None
-    loop: asyncio.AbstractEventLoop | None = None
-    gone: Callable[[], bool] = lambda: False
-
-
-@dataclass(slots=True)
-class Major:
-    """What a major compaction made."""
-
-    edits: list[Edit] = field(default_factory=list)
-    document: Handover | None = None
-    rungs: tuple[Rung, ...] = ()
-    survived: tuple[Survival, ...] = ()
-    notes: list[str] = field(default_factory=list)
-    asked: bool = False
-    by_model: bool = False
-    units: float = 0.0
-    """What the summarizer cost, in units of base input tokens."""
-
-
-def tables() -> Tables:
-    """Load the tables an extraction reads."""
-    return Tables(markers=data.markers(), languages=data.phrases())
 
 
 def line_of(run: Run) -> float:
     """Give the tokens above which a major compaction is due where gentler passes do not suffice."""
     usable = run.model.window - run.reserve
-    soft = soft_line(run.model.window, run.policy)
-    return min(soft, usable) if not run.policy.major else max(run.policy.major * usable, min(soft, usable))
+    soft = min(soft_line(run.model.window, run.policy), usable)
+    return max(run.policy.major * usable, soft) if run.policy.major else soft
+
+
+def of_moment(run: Run, payload: Any, decision: Decision, *, force: bool, full: bool, focus: str, until: int) -> Major:
+    """Make a major compaction if one is asked for, ready, or due because the gentler edits would leave too much."""
+    track = run.track
+    assert track is not None
+    if "summarize" not in run.policy.passes:
+        return Major()
+    if full:
+        run.pending = None
+        at = next((n for n, item in enumerate(track.facts.items) if item.at[0] >= until), -1) if until else -1
+        return compact_major(run, payload, why="asked for", focus=focus, until=at)
+    tokens = run.tokens(track)
+    line = min(line_of(run), soft_line(run.model.window, run.policy)) if force else line_of(run)
+    over = tokens > line and tokens - freed_by(track, decision.edits, run.session.ledger) * _ratio(run) > line
+    if run.pending is not None:
+        return _swap(run, payload, over=over, hard=tokens > run.model.window - run.reserve)
+    if over:
+        return compact_major(run, payload, why=f"{tokens:,.0f} tokens, over {line:,.0f}", focus=focus)
+    if run.policy.background and run.means.summarizer is not None and tokens > soft_line(run.model.window, run.policy):
+        run.pending = _started(run, payload)
+    return Major()
+
+
+def _ratio(run: Run) -> float:
+    return run.session.calibration.ratio
 
 
 def compact_major(run: Run, payload: Any, *, why: str, focus: str = "", until: int = -1) -> Major:
@@ -81,9 +56,8 @@ def compact_major(run: Run, payload: Any, *, why: str, focus: str = "", until: i
     found = prepared(run, why=why, focus=focus, until=until)
     if isinstance(found, Major):
         return found
-    outcome = driven(
-        found.ladder(), found.scene(payload), run.means.summarizer, loop=run.means.loop, gone=run.means.gone
-    )
+    means = run.means
+    outcome = driven(found.ladder(), found.scene(payload), means.summarizer, loop=means.loop, gone=means.gone)
     return found.finished(outcome)
 
 
@@ -91,221 +65,67 @@ def prepared(run: Run, *, why: str, focus: str = "", until: int = -1) -> Prepare
     """Choose the span and work the document out; a `Major` without edits says why there is nothing to do."""
     track, policy = run.track, run.policy
     assert track is not None
-    facts = track.facts
-    if not why.startswith("asked") and run.session.thrashes(facts.turn):
-        note = "the context fills up again right after each major compaction: the newest rounds alone are too large"
-        return Major(notes=[note])
+    if not why.startswith("asked") and run.session.thrashes(track.facts.turn):
+        note = "no major compaction: the context filled up again right after each of the last ones"
+        return Major(notes=[f"{note}; what stays verbatim is too large for this window"])
     if policy.thinking == "keep" and binds(track, run.model):
         return Major(notes=["no major compaction: the policy keeps thinking that is bound to what precedes it"])
     tail = policy.keep_tail * policy.active * run.model.window
-    span = span_of(facts, policy, tail, until=until, outsized=0.25 * run.model.window)
+    span = span_of(track.facts, policy, tail, until=until, outsized=0.25 * run.model.window)
     if span is None:
         return Major(notes=["no major compaction: nothing older than the newest round can leave"])
     return Prepared(run=run, span=span, why=why, focus=focus)
 
 
+def booked(session: Session, major: Major, turn: int) -> Session:
+    """Note a major compaction in the session: its document, its cost, and how its summarizer did."""
+    if major.asked:
+        account = replace(session.account, spent=session.account.spent + major.units)
+        session = replace(session, account=account, failures=0 if major.by_model else session.failures + 1)
+    return session.major(major.document, turn) if major.document is not None else session
+
+
+# ── in the background ────────────────────────────────────────────────────────────────────────────────────────
+
+
 @dataclass(slots=True, kw_only=True)
-class Prepared:
-    """A span with its document, before any model is asked."""
+class Pending:
+    """A summary being written while the agent goes on; it stands for what was sent, and for nothing after."""
 
-    run: Run
-    span: Span
-    why: str
-    focus: str = ""
-    full: Handover = field(init=False)
-    document: Handover = field(init=False)
-    wanted: Wanted = field(init=False)
-    rungs: list[Rung] = field(default_factory=list)
+    prepared: Prepared
+    thread: threading.Thread
+    outcome: list[Outcome] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        """Work the document out from the items alone."""
-        run, track = self.run, self.run.track
-        assert track is not None
-        facts, policy, places = track.facts, run.policy, self.span.places
-        size = sum(len(facts.items[at].text) for at in places)
-        self.wanted = Wanted(
-            size=min(policy.handover, max(int(_SHARE * size), min(_LEAST, size // 2))),
-            language=policy.language,
-            visible=self._visible(),
-            restore=min(policy.restore, int(_SHARE * size)),
-            focus=self.focus,
-        )
-        older = run.session.handover if any(True for _ in self._live()) else None
-        live = tuple(
-            Point(text=text, label=label, turn=facts.turn, by="host")
-            for label, text in (run.means.reinject() if run.means.reinject else {}).items()
-        )
-        self.full = draft(facts, places, tables(), self.wanted, older=older).with_field("live", live)
-        made = extract(facts, places, tables(), self.wanted, older=older, full=self.full)
-        self.document = self._masked(made)
 
-    def _live(self) -> list[Any]:
-        track = self.run.track
-        assert track is not None
-        return [
-            f for start, (end, f) in track.effects.folds.items() if self.span.first <= start and end <= self.span.last
-        ]
+def _started(run: Run, payload: Any) -> Pending | None:
+    found = prepared(run, why="in the background")
+    if isinstance(found, Major):
+        return None
+    ladder, scene, summarizer = found.ladder(), found.scene(payload), run.means.summarizer
+    box: list[Outcome] = []
+    thread = threading.Thread(
+        target=lambda: box.append(driven(ladder, scene, summarizer)), name="danshari-background", daemon=True
+    )
+    thread.start()
+    return Pending(prepared=found, thread=thread, outcome=box)
 
-    def _visible(self) -> str:
-        """Join the texts that stay beside the document."""
-        track = self.run.track
-        assert track is not None
-        inside = set(self.span.places)
-        shown = [
-            track.effects.texts[at].text if at in track.effects.texts else item.text
-            for at, item in enumerate(track.facts.items)
-            if at not in inside and at not in track.effects.gone
-        ]
-        return "\n".join(shown)
 
-    def _masked(self, document: Handover) -> Handover:
-        if not self.run.policy.mask_secrets:
-            return document
-        fields = {
-            name: tuple(replace(p, text=masking.masked(p.text)) for p in points)
-            for name, points in document.fields.items()
-        }
-        return replace(document, fields=fields)
-
-    # ── the ladder ───────────────────────────────────────────────────────────────────────────────────────────
-
-    def scene(self, payload: Any) -> Scene:
-        """Give what requests are built from."""
-        run = self.run
-        assert run.track is not None
-        shown = run.track.write(run.shape(payload, run.track))
-        wire = run.track.format
-        return Scene(
-            wire=wire, messages=list(wire.messages(shown)), payload=payload, system=run.means.system,
-            tools=run.means.tools, policy=run.policy, model=run.model.name,
-        )  # fmt: skip
-
-    def ladder(self) -> Any:
-        """Start the ladder with the rungs that this moment allows."""
-        plan, ground = self._plan(), self._ground()
-        phrases = tables().languages[self.document.language]
-        return summarize(self.document, plan, replace(ground, prompt=plan.prompt), lambda d: render(d, phrases))
-
-    def _plan(self) -> Plan:
-        run, policy, facts = self.run, self.run.policy, self._facts()
-        tries = policy.tries if run.means.summarizer is not None else 0
-        if tries and run.session.failures >= BREAKER and not self.why.startswith("asked"):
-            self.rungs.append(Rung(name="breaker", ok=False, why=f"{run.session.failures} summaries failed in a row"))
-            tries = 0
-        plan = Plan(prompt=self._prompt(), warm=False, transcripts=(), tries=tries, turn=facts.turn,
-                    retry=data.prompt("retry", self.document.language))  # fmt: skip
-        return replace(plan, warm=self._warm_fits(), transcripts=self._transcripts()) if tries else plan
-
-    def _prompt(self) -> str:
-        policy, language = self.run.policy, self.document.language
-        facts, phrases = self._facts(), tables().languages[language]
-        mask = masking.masked if policy.mask_secrets else str
-        users = [w for at in facts.users if (w := data.markers().own_words(facts.items[at].text).strip())]
-        return data.prompt("handover", language).format(
-            request=mask(users[-1][:4_000]) if users else "—",
-            document="\0document\0",
-            language=phrases.name,
-            limit=policy.summary_tokens * 2,
-            focus=f"\n\nFocus: {self.focus}" if self.focus else "",
-            extra=f"\n\n{policy.summary_prompt}" if policy.summary_prompt else "",
-        )
-
-    def _warm_fits(self) -> bool:
-        """Say whether the agent's own request can carry the instruction, with the margin of S12."""
-        run, facts = self.run, self._facts()
-        summarizer = run.means.summarizer
-        if summarizer is None or not summarizer.same or run.policy.summary_request != "warm" or facts.pending:
-            return False
-        assert run.track is not None
-        need = self._need()
-        free = run.model.window - run.tokens(run.track)
-        if free < MARGIN * need:
-            self.rungs.append(
-                Rung(name="margin", ok=False, why=f"{free:,.0f} tokens free, {MARGIN * need:,.0f} needed")
-            )
-            return False
-        return True
-
-    def _need(self) -> float:
-        facts = self._facts()
-        return float(facts.count(render(self.document, tables().languages[self.document.language]))) + (
-            _PROMPT + self.run.policy.summary_tokens
-        )
-
-    def _transcripts(self) -> tuple[str, ...]:
-        """Flatten what leaves, in pieces that fit the summarizer with the margin."""
-        run, facts = self.run, self._facts()
-        assert run.means.summarizer is not None
-        items = [facts.items[at] for at in self.span.places]
-        texts = flattened(items, masking.masked if run.policy.mask_secrets else str)
-        window = run.means.summarizer.window or run.model.window
-        room = (window - self._need()) / MARGIN
-        made = pieces(texts, [facts.count(t) for t in texts], room, run.policy.chunks)
-        if not made:
-            why = f"the conversation does not fit {run.policy.chunks} pieces of {max(room, 0):,.0f} tokens"
-            self.rungs.append(Rung(name="margin", ok=False, why=why))
-        return made
-
-    def _ground(self) -> Ground:
-        facts, markers = self._facts(), data.markers()
-        items = facts.items
-        words = "\n".join(markers.own_words(items[at].text) for at in facts.users)
-        return Ground(
-            known=known_names([*(i.text for i in items), *(i.name for i in items)]),
-            words=words,
-            prompt="",
-            language=self.document.language,
-            source=sum(len(items[at].text) for at in self.span.places),
-            markers=markers,
-            languages=data.phrases(),
-            mask=masking.masked if self.run.policy.mask_secrets else str,
-        )
-
-    def _facts(self) -> Any:
-        assert self.run.track is not None
-        return self.run.track.facts
-
-    # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────
-
-    def finished(self, outcome: Outcome) -> Major:
-        """Make the Fold, if it frees enough, and say what survived."""
-        run, facts = self.run, self._facts()
-        rungs = (*self.rungs, *outcome.rungs)
-        asked = any(r.name.startswith(("warm", "flat")) for r in rungs)
-        major = Major(rungs=rungs, asked=asked, by_model=outcome.by_model, units=self._units(rungs))
-        span, document = self._spanned(outcome)
-        text = render(document, tables().languages[document.language]).encode("utf-8", "replace").decode("utf-8")
-        fold = fold_of(facts, span, text, why=self.why)
-        assert run.track is not None
-        before = sum(run.track.sizes[at] for at in span.places) + sum(facts.count(f.text) for f in self._live())
-        after = facts.count(text)
-        if after > (1 - max(run.policy.margin, 0.1)) * before:
-            major.notes.append(
-                f"no major compaction: it would free {max(before - after, 0):,.0f} of {before:,.0f} tokens only"
-            )
-            return major
-        if broken := refuse(fold, facts, run.policy):
-            major.notes.append(f"no major compaction: {broken.law}: {broken.why}")
-            return major
-        major.edits, major.document = [fold], document
-        leaving = {facts.items[at].id for at in span.places}
-        major.survived = consistency(self.full, f"{text}\n{self.wanted.visible}", leaving.__contains__)
-        return major
-
-    def _spanned(self, outcome: Outcome) -> tuple[Span, Handover]:
-        """In the seed's shape without a model's summary, keep the newest messages (its fallback) beside the document."""
-        run, facts = self.run, self._facts()
-        if run.policy.shape != "seed" or outcome.by_model:
-            return self.span, outcome.document
-        start = newest_messages(facts, run.policy.fallback)
-        if start - self.span.first < 2:
-            return self.span, outcome.document
-        return replace(self.span, last=start - 1), outcome.document
-
-    def _units(self, rungs: tuple[Rung, ...]) -> float:
-        """Price the summarizer's answers at the agent's prices, or its own if it has some."""
-        prices, summarizer = self.run.model.prices, self.run.means.summarizer
-        rate = (summarizer.price / prices.base) if summarizer and summarizer.price and prices.base else 1.0
-        return rate * sum(
-            (r.read - r.cached) * prices.write + r.cached * prices.read + r.written * prices.output for r in rungs
-        )
+def _swap(run: Run, payload: Any, *, over: bool, hard: bool) -> Major:
+    """Take the finished summary; wait for it only at the hard line, and go on without it if it does not come."""
+    pending = run.pending
+    assert pending is not None
+    if hard:
+        pending.thread.join(run.policy.summary_seconds)
+    if not pending.outcome:
+        if not hard:
+            return Major()
+        run.pending = None
+        return compact_major(run, payload, why="the background summary did not come")
+    run.pending = None
+    if pending.prepared.track is not run.track:
+        note = "the background summary was given up: the conversation is no longer the one it was made of"
+        if over:
+            again = compact_major(run, payload, why=note)
+            return replace(again, notes=[note, *again.notes])
+        return Major(notes=[note])
+    return pending.prepared.finished(pending.outcome[0])

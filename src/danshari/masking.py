@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 from danshari import data
 
@@ -18,11 +19,11 @@ def masked(text: str) -> str:
     if len(text) < _SHORTEST:
         return text
     for name, pattern in data.secrets():
-        text = pattern.sub(lambda found, name=name: _mark(found, name), text)
+        text = pattern.sub(partial(_mark, name), text)
     return text
 
 
-def _mark(found: re.Match[str], name: str) -> str:
+def _mark(name: str, found: re.Match[str]) -> str:
     mark = f"[masked: {name}]"
     whole = found.group()
     if "secret" not in found.re.groupindex:

@@ -5,6 +5,7 @@ No lock, no fault handling and no saving here; `compactor` adds those.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,15 +14,16 @@ from typing import Any, Literal
 from danshari import data
 from danshari.archive.base import Archive, Entry, entry_of
 from danshari.compaction import Compaction, Held
-from danshari.core.edits import Drop, Edit, Fold, Insert, Replace, Restore
+from danshari.core.edits import Drop, Edit, Fold, Replace
 from danshari.core.plan import Situation, pressure_of, rest_after, soft_line
 from danshari.core.policy import Policy
 from danshari.core.prices import Model
 from danshari.core.session import Session
-from danshari.deciding import Decision, admitted, binds, decide, freed_by, strip_dead, weigh
+from danshari.deciding import Decision, admitted, binds, decide, strip_dead, weigh
 from danshari.formats import Format, detect
-from danshari.major import Major, Means, compact_major, line_of
-from danshari.track import Track, same_pieces
+from danshari.major import Pending, booked, of_moment
+from danshari.preparing import Major, Means
+from danshari.track import Track, same_pieces, touched_by
 
 Mode = Literal["view", "replace"]
 
@@ -58,6 +60,10 @@ class Run:
         """Tokens of system prompt and tool schemas, where given."""
         self.means = Means()
         """Summarizer, live state, system prompt and tools, as the host gave them."""
+        self.counted: tuple[Any, Any] = (None, None)
+        """Tools and system prompt behind `floor`."""
+        self.pending: Pending | None = None
+        """A summary being written in the background."""
 
     def format_of(self, payload: Any) -> tuple[Format, tuple[str, ...]]:
         """Detect the format anew only until the conversation has shown messages that one format alone has."""
@@ -92,24 +98,8 @@ class Run:
         edits += stripped
         self._join(track, sent_items)
         situation = self._situation(track, sent_items, force=force)
-        why = weigh(self.policy, situation, force=force) if not full else ""
-        policy = replace(self.policy, pinned=(*self.policy.pinned, focus)) if focus and not full else self.policy
-        able = "summarize" in policy.passes
-        decision = decide(track, policy, self.model, situation, why, self.session.ledger, last=not able)
-        major = (
-            self._major(payload, decision, force=force, full=full, focus=focus or "", until=until) if able else Major()
-        )
-        if major.edits:
-            decision = Decision(
-                edits=list(major.edits), refused=decision.refused, plan=replace(decision.plan, why=why or "asked")
-            )
-        notes += [*decision.notes, *major.notes]
-        self.commit(decision.edits, batch=True)
-        self._note(major, track)
-        if able and why == "forced":
-            decision.edits += self._harsher(track, policy, sent_items, force=force)
-        if why:
-            self.session = replace(self.session, rest_until=rest_after(decision.plan, facts.turn))
+        decision, major = self._decided(payload, situation, force=force, full=full, focus=focus or "", until=until)
+        notes += decision.notes
         if decision.edits or edits or self.hints:
             stripped, note = self.bind()
             decision.edits += stripped
@@ -123,40 +113,42 @@ class Run:
             self.remember(messages, result)
         return result
 
-    def _major(self, payload: Any, decision: Decision, *, force: bool, full: bool, focus: str, until: int) -> Major:
-        """Make a major compaction if one is asked for, or if the gentler edits would leave too much."""
-        track = self.track
+    def _decided(
+        self, payload: Any, situation: Situation, *, force: bool, full: bool, focus: str, until: int
+    ) -> tuple[Decision, Major]:
+        """Weigh the gentle edits, make a hand-over where they do not suffice, go on by force; all of it committed."""
+        track, turn = self.track, situation.facts.turn
         assert track is not None
-        if full:
-            limit = next((n for n, item in enumerate(track.facts.items) if item.at[0] >= until), -1) if until else -1
-            return compact_major(self, payload, why="asked for", focus=focus, until=limit)
-        tokens, line = self.tokens(track), line_of(self)
-        if force:
-            line = min(line, soft_line(self.model.window, self.policy))
-        if tokens <= line:
-            return Major()
-        if tokens - freed_by(track, decision.edits, self.session.ledger) * self.session.calibration.ratio <= line:
-            return Major()
-        return compact_major(self, payload, why=f"{tokens:,.0f} tokens, over {line:,.0f}", focus=focus)
-
-    def _note(self, major: Major, track: Track) -> None:
-        """Book a major compaction: its document, its cost, and how its summarizer did."""
-        session = self.session
-        if major.asked:
-            account = replace(session.account, spent=session.account.spent + major.units)
-            session = replace(session, account=account, failures=0 if major.by_model else session.failures + 1)
-        if major.document is not None:
-            session = session.major(major.document, track.facts.turn)
-        self.session = session
-
-    def _harsher(self, track: Track, policy: Policy, sent: int, *, force: bool) -> list[Edit]:
-        """Go on where gentle edits and a hand-over still leave too much: all placeholders, then rounds dropped."""
-        situation = self._situation(track, sent, force=force)
-        if situation.need <= 0:
-            return []
-        decision = decide(track, policy, self.model, situation, "forced", self.session.ledger)
+        why = weigh(self.policy, situation, force=force) if not full else ""
+        policy = replace(self.policy, pinned=(*self.policy.pinned, focus)) if focus and not full else self.policy
+        able = "summarize" in policy.passes
+        decision = decide(track, policy, self.model, situation, why, self.session.ledger, last=not able)
+        major = of_moment(self, payload, decision, force=force, full=full, focus=focus, until=until)
+        if major.edits:
+            plan = replace(decision.plan, why=why or "asked")
+            decision = Decision(edits=list(major.edits), refused=decision.refused, plan=plan)
+        decision.notes += major.notes
         self.commit(decision.edits, batch=True)
-        return decision.edits
+        self.session = booked(self.session, major, turn)
+        if able and why == "forced":
+            left = self._situation(track, situation.sent, force=force)
+            if left.need > 0:
+                harsh = decide(track, policy, self.model, left, why, self.session.ledger)
+                self.commit(harsh.edits, batch=True)
+                decision.edits += harsh.edits
+        if why:
+            self.session = replace(self.session, rest_until=rest_after(decision.plan, turn))
+        return decision, major
+
+    def count_floor(self, tools: Any, system: Any) -> None:
+        """Count what comes before the messages: tool schemas and the system prompt."""
+        self.means.tools, self.means.system = tools, system
+        if (tools, system) == self.counted:
+            return
+        self.counted = (tools, system)
+        count = data.estimator("literal" if self.policy.estimate == "literal" else self.model.family)
+        texts = [v if isinstance(v, str) else json.dumps(v, default=str) for v in (tools, system) if v]
+        self.floor = sum(count(text) for text in texts)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -255,7 +247,12 @@ class Run:
 
     def _fits(self, track: Track, notes: list[str]) -> None:
         shown, window = self.tokens(track), self.model.window
-        if shown > window - self.reserve:
+        if self.floor + self.reserve >= window:
+            notes.append(
+                f"cannot fit: the fixed floor alone is {self.floor + self.reserve:,.0f} tokens (system prompt and "
+                f"tools {self.floor:,.0f}, kept for the answer {self.reserve:,.0f}), the window holds {window:,}"
+            )
+        elif shown > window - self.reserve:
             fixed = f", of them {self.floor:,.0f} system prompt and tools" if self.floor else ""
             notes.append(
                 f"cannot fit: {shown:,.0f} tokens remain{fixed}, the window holds {window:,} less {self.reserve:,.0f} "
@@ -351,15 +348,3 @@ class Run:
         if self.mode == "view":
             return payload
         return {**payload, track.format.key: track.messages} if isinstance(payload, Mapping) else track.messages
-
-
-def touched_by(track: Track, edit: Edit) -> list[int]:
-    """List the positions that an edit concerns, first one first; empty if it is void here."""
-    index = track.facts.index
-    if isinstance(edit, Replace | Restore):
-        return [index[edit.id]] if edit.id in index else []
-    if isinstance(edit, Insert):
-        return [index[edit.after]] if edit.after in index else []
-    if edit.first not in index or edit.last not in index:
-        return []
-    return list(range(index[edit.first], index[edit.last] + 1))

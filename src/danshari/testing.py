@@ -14,6 +14,7 @@ from danshari.core.edits import View
 from danshari.core.model import Item
 from danshari.formats import named
 from danshari.formats.base import Format
+from danshari.passes.handover.words import PASTE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,12 +203,23 @@ class ScriptedModel:
 
 def reads_as(format: Format, payload: Any, shown: View) -> list[str]:  # noqa: A002
     """Say where a written payload does not read as the view it was written from."""
-    got = [_content(i) for i in format.read(payload)]
-    want = [_content(i) for i in shown.conversation()]
+    got = _joined([_content(i) for i in format.read(payload)])
+    want = _joined([_content(i) for i in shown.conversation()])
     if got == want:
         return []
     at = next((n for n, (a, b) in enumerate(zip(got, want, strict=False)) if a != b), min(len(got), len(want)))
     return [f"item {at} of {len(got)}/{len(want)}: got {got[at : at + 1]} want {want[at : at + 1]}"]
+
+
+def _joined(contents: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Join neighbouring texts of the user: where content is one string, a hand-over becomes a paragraph of it."""
+    found: list[tuple[Any, ...]] = []
+    for content in contents:
+        if found and content[:2] == found[-1][:2] == ("user", "text"):
+            found[-1] = (*content[:4], f"{found[-1][4]}\n\n{content[4]}", content[5])
+        else:
+            found.append(content)
+    return found
 
 
 def _content(item: Item) -> tuple[Any, ...]:
@@ -221,13 +233,24 @@ def _content(item: Item) -> tuple[Any, ...]:
 
 
 def broken_promises(source: Sequence[Any], result: Compaction, format: Format) -> list[str]:  # noqa: A002
-    """List words of the user or the system that the view lacks or changed."""
-    shown = [i.text for i in format.read(result.messages) if i.kind == "text" and i.role in ("user", "system")]
-    lost = []
+    """List words of the user or the system that the view lacks or changed.
+
+    A user's words may stand quoted in a hand-over, line by line; what machines wrote into the user's role may leave.
+    """
+    view = [i.text for i in format.read(result.messages) if i.kind == "text" and i.role in ("user", "system")]
+    shown, lines = list(view), {line for text in view for line in text.split("\n")}
+    markers, lost = data.markers(), []
     for item in format.read(source):
-        if item.kind == "text" and item.role in ("user", "system"):
-            if item.text in shown:
-                shown.remove(item.text)
-            else:
-                lost.append(f"{item.role} words lost: {item.text[:60]!r}")
+        if item.kind != "text" or item.role not in ("user", "system"):
+            continue
+        if item.text in shown:
+            shown.remove(item.text)
+        elif item.role == "system" or not _quoted(markers.own_words(item.text), lines):
+            lost.append(f"{item.role} words lost: {item.text[:60]!r}")
     return lost
+
+
+def _quoted(words: str, lines: set[str]) -> bool:
+    """Say whether every line stands in the view; of an outsized paste only the ends need to."""
+    wanted = words.split("\n") if len(words) <= PASTE else words[:200].split("\n")[:1]
+    return all(line in lines or f"\\{line}" in lines or not line.strip() for line in wanted)

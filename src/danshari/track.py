@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from danshari.core.edits import Edit, Effects, Replace, View, resolve
+from danshari.core.edits import Edit, Effects, Insert, Replace, Restore, View, resolve
 from danshari.core.facts import Facts
 from danshari.core.model import Chain
 from danshari.core.tokens import Estimator
@@ -120,3 +120,15 @@ def _key(piece: Any) -> tuple[Any, ...]:
         piece.body if piece.body is not None else piece.text,
         piece.failed,
     )
+
+
+def touched_by(track: Track, edit: Edit) -> list[int]:
+    """List the positions that an edit concerns, first one first; empty if it is void here."""
+    index = track.facts.index
+    if isinstance(edit, Replace | Restore):
+        return [index[edit.id]] if edit.id in index else []
+    if isinstance(edit, Insert):
+        return [index[edit.after]] if edit.after in index else []
+    if edit.first not in index or edit.last not in index:
+        return []
+    return list(range(index[edit.first], index[edit.last] + 1))

@@ -9,7 +9,7 @@ from typing import Any
 
 from danshari import Compactor
 from danshari.compaction import Compaction
-from danshari.core.edits import Replace, dead_reasoning
+from danshari.core.edits import Fold, Replace, dead_reasoning
 from danshari.formats.base import Format
 from danshari.testing import broken_promises, reads_as
 
@@ -50,8 +50,9 @@ def whole_rounds(step: Step) -> None:
     """A round is shown with all its calls and results, or not at all."""
     shown = step.engine.view()
     parts: dict[int, set[bool]] = {}
+    kept = {i for _, fold in shown.effects.folds.values() for i in fold.keep}
     for at, item in enumerate(shown.items):
-        if item.kind in ("call", "result"):
+        if item.kind in ("call", "result") and item.id not in kept:
             parts.setdefault(item.turn, set()).add(shown.effects.shown(at))
     assert all(len(states) == 1 for states in parts.values())
 
@@ -60,6 +61,8 @@ def newest_round(step: Step) -> None:
     """The newest assistant turn is never touched; its results only at first sight."""
     shown = step.engine.view()
     for at in step.edited():
+        if step.engine.policy.shape == "seed" and isinstance(shown.effects.gone.get(at), Fold):
+            continue  # the seed summarises everything but the system prompt, and the policy says so
         if shown.items[at].turn == shown.items[-1].turn:
             if shown.items[at].kind == "reasoning":  # left out once its loop is closed, if its prefix changed
                 assert shown.effects.texts[at].by == "binding"
@@ -80,6 +83,9 @@ def untouched_same_objects(step: Step) -> None:
     """A message that no edit touches leaves as the caller's own object."""
     items = step.engine.view().items
     touched = {items[at].at[0] for at in step.edited()}
+    for start in step.engine.view().effects.folds:  # a hand-over is a paragraph of the message before it
+        before = [i.at[0] for i in items[:start] if i.at[0] not in touched]
+        touched.update(before[-1:])
     left = {id(m) for m in step.result.messages}
     assert all(id(m) in left for at, m in enumerate(step.source) if at not in touched)
 
@@ -99,7 +105,10 @@ def user_words(step: Step) -> None:
 def protection(step: Step) -> None:
     """Protected tools' calls and results are never touched."""
     items = step.engine.view().items
-    assert not any(items[at].name == "Skill" for at in step.edited() if items[at].kind in ("call", "result"))
+    edited = [at for at in step.edited() if items[at].kind in ("call", "result")]
+    if step.engine.policy.shape == "seed":
+        edited = [at for at in edited if at in step.engine.view().effects.texts]
+    assert not any(items[at].name == "Skill" for at in edited)
 
 
 def conservation(step: Step) -> None:

@@ -15,6 +15,7 @@ from danshari.bench.needs import needs_of
 from danshari.bench.scoring import Scorer
 from danshari.bench.state import EVERY
 from danshari.compactor import Compactor
+from danshari.core.edits import Fold
 from danshari.core.policy import Policy
 from danshari.sessions import Recorded
 
@@ -69,7 +70,7 @@ def check(job: tuple[Recorded, str, int]) -> Checked:
             continue
         made.documents += 1
         made.lost += sum(s.lost for s in result.survived)
-        fold = next(e for e in result.edits if hasattr(e, "covers"))
+        fold = next(e for e in result.edits if isinstance(e, Fold))
         made.characters.append(len(fold.text))
         made.replaced.append(result.before - result.after)
         scorer.round(r, result.messages, rewritten=True)

@@ -80,7 +80,8 @@ class Policy:
     keep_tail: float = _knob(0.15, "newest whole rounds kept beside the hand-over, as a share of the active budget")
     handover: int = _knob(
         16_000,
-        "characters of a hand-over, the user's words and rules aside; beyond 2,500 never more than a fifth of what it replaces",
+        "characters of a hand-over, the user's words and rules aside; beyond 2,500 never more than a fifth of what it "
+        "replaces",
     )
     restore: int = _knob(12_000, "characters of files shown as last seen, inside the hand-over; 0: none")
     language: str = _knob("", "language of the hand-over (en, zh, …); empty: that of the user's words")

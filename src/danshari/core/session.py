@@ -42,6 +42,10 @@ class Calibration:
             ratio = 0.5 * ratio + 0.5 * fresh
         return Calibration(reported=reported, estimated=estimated, ratio=ratio)
 
+    def refused(self, counted: float, estimated: float) -> Calibration:
+        """Anchor on a view that the provider refused as too long; it counted `counted` tokens, or at least so many."""
+        return Calibration(reported=counted, estimated=estimated, ratio=min(max(counted / max(estimated, 1), 1), 2.5))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from danshari.core.request import Reply, Request
 from danshari.errors import ArgumentError, ModelError
+
+if TYPE_CHECKING:
+    import asyncio
 
 Door = Callable[[Request], Any]
 """Takes a request, gives a `Reply`, a text, a mapping or an SDK's response object; may be a coroutine function."""
@@ -87,6 +89,8 @@ async def _await(value: Any) -> Any:
 
 
 def _awaited(value: Any, loop: asyncio.AbstractEventLoop | None, seconds: float) -> Any:
+    import asyncio  # only coroutine doors need it, and it costs more than the rest
+
     if loop is not None and loop.is_running():
         return asyncio.run_coroutine_threadsafe(_await(value), loop).result(seconds)
     return asyncio.run(_await(value))

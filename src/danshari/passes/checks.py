@@ -11,9 +11,9 @@ from typing import Any
 from danshari.core.handover import MODEL_FIELDS, Delta
 from danshari.core.handover_text import OPENING, Phrases
 from danshari.core.markers import Markers, sentences
+from danshari.core.names import names
 from danshari.core.request import Reply
 from danshari.core.text import valid_text
-from danshari.core.names import names
 from danshari.passes.handover.language import spoken
 
 PROSE = 6_000
@@ -42,7 +42,7 @@ class Ground:
     mask: Callable[[str], str] = str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Verdict:
     """A change to apply, what was repaired in it, and why it was refused if it was."""
 

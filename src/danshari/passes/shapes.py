@@ -40,7 +40,8 @@ def span_of(facts: Facts, policy: Policy, tail: float, *, until: int = -1, outsi
     if policy.shape == "seed" and (facts.closed() or _answered(facts)):
         first = next((at for at, item in enumerate(items) if item.role != "system"), len(items))
         last = len(items) - 1 if until < 0 else until - 1
-        return Span(first=first, last=last) if first < last else None
+        system = [at for at in range(first, last + 1) if items[at].role == "system"]
+        return Span(first=first, last=last, keep=tuple(system)) if first < last else None
     end = _tail_start(facts, tail)
     if until >= 0:
         end = min(end, facts.before(items[until].turn + 1) if 0 < until < len(items) else end)
@@ -50,7 +51,7 @@ def span_of(facts: Facts, policy: Policy, tail: float, *, until: int = -1, outsi
     if end - first < 2 and not (end > first and len(items[first].text) > PASTE):
         return None
     span = range(first, end)
-    keep = [at for at in span if protected(items[at], policy)]
+    keep = [at for at in span if items[at].role == "system" or protected(items[at], policy)]
     media = [at for at in span if items[at].kind == "media" and items[at].role == "user" and not items[at].call]
     return Span(first=first, last=end - 1, keep=tuple(sorted({*keep, *media[-MEDIA:]})))
 

@@ -62,7 +62,7 @@ class Plan:
     """Sentence that goes before the instruction of a second try, with {why} open."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Outcome:
     """The document in the end, and the way there."""
 

@@ -63,7 +63,7 @@ def extract(
     full = full or draft(facts, places, tables, wanted, older=older)
     phrases = tables.languages[full.language]
     if wanted.hard:
-        full = _pressed(full, tables.markers, wanted, phrases)
+        full = _pressed(full, tables.markers, wanted)
     return fitted(
         full,
         wanted.size,
@@ -71,7 +71,6 @@ def extract(
             facts, places, room, known + wanted.visible, focus=wanted.focus, stale=phrases.texts["changed"]
         ),
         phrases=phrases,
-        latest=facts.turn,
     )
 
 
@@ -134,13 +133,13 @@ def _unseen(document: Handover, visible: str) -> Handover:
     return Handover(language=document.language, fields=fields)
 
 
-def _pressed(document: Handover, markers: Markers, wanted: Wanted, phrases: Phrases) -> Handover:
+def _pressed(document: Handover, markers: Markers, wanted: Wanted) -> Handover:
     """Choose from the user's words where they alone take more than their part of a hard size."""
     words = document["words"]
     room = int(_WORDS_SHARE * wanted.size)
     if sum(p.size for p in words) <= room:
         return document
-    binding, other = most_telling(words, markers, room, phrases)
+    binding, other = most_telling(words, markers, room)
     return document.with_field("words", other).with_field("rules", [*document["rules"], *binding])
 
 

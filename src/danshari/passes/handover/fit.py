@@ -20,7 +20,6 @@ def fitted(
     *,
     lines: Callable[[int, str], Sequence[Point]],
     phrases: Phrases,
-    latest: int,
 ) -> Handover:
     """Cut every field to its share, fill up with key lines, and let fields give way until the text fits.
 
@@ -30,7 +29,7 @@ def fitted(
     room = max(size - fixed - len(phrases.opening) - 60, size // 5)
     fields = {name: full[name] for name in MANDATORY if full[name]}
     dropped = dict(full.dropped)
-    typed = _shared(full, int(room * (1 - LINES_LEAST)), latest)
+    typed = _shared(full, int(room * (1 - LINES_LEAST)))
     for row in FIELDS:
         if row.name in MANDATORY or row.name == "lines" or not full[row.name]:
             continue
@@ -45,7 +44,7 @@ def fitted(
     return shrunk(made, max(size, fixed + size // 5), phrases)
 
 
-def _shared(full: Handover, room: int, latest: int) -> dict[str, tuple[Point, ...]]:
+def _shared(full: Handover, room: int) -> dict[str, tuple[Point, ...]]:
     """Give every field what it needs, up to its share; what some leave over goes to those that need more, in order."""
     need = {r.name: sum(p.size for p in full[r.name]) for r in FIELDS if r.name not in (*MANDATORY, "lines")}
     due = {name: min(n, int(_share(name) * room)) for name, n in need.items()}
@@ -54,7 +53,7 @@ def _shared(full: Handover, room: int, latest: int) -> dict[str, tuple[Point, ..
         more = max(min(need[name] - due[name], spare), 0)
         due[name] += more
         spare -= more
-    return {name: _chosen(full[name], due[name], _ROWS[name], latest) for name in need}
+    return {name: _chosen(full[name], due[name], _ROWS[name]) for name in need}
 
 
 _ROWS = {row.name: row for row in FIELDS}
@@ -66,9 +65,9 @@ def _share(name: str) -> float:
     return _ROWS[name].share
 
 
-def _chosen(points: Sequence[Point], room: int, row: FieldRow, latest: int) -> tuple[Point, ...]:
+def _chosen(points: Sequence[Point], room: int, row: FieldRow) -> tuple[Point, ...]:
     """Take the points worth most for their place, and keep their order."""
-    ranked = sorted(range(len(points)), key=lambda n: -_worth(points[n], n, len(points), latest, row))
+    ranked = sorted(range(len(points)), key=lambda n: -_worth(points[n], n, len(points), row))
     kept: dict[int, Point] = {}
     for n in ranked:
         point = points[n] if points[n].size <= room else _begun(points[n], room)
@@ -88,7 +87,7 @@ def _begun(point: Point, room: int) -> Point | None:
     return replace(point, text="\n".join(lines[:count])) if count >= 2 else None
 
 
-def _worth(point: Point, place: int, count: int, latest: int, row: FieldRow) -> float:
+def _worth(point: Point, place: int, count: int, row: FieldRow) -> float:
     """Rank a point: a model's and a host's before code's, then exact names, then nearness."""
     value = 2.0 * (place + 1) / max(count, 1) + (3.0 if point.by != "code" else 0.0)
     if row.name in ("decisions", "conclusions"):

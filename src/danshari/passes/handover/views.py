@@ -14,7 +14,7 @@ _LABEL = 110
 
 
 def last_views(facts: Facts, places: Sequence[int], room: int) -> list[Point]:
-    """Show the newest view of the files touched last, whole, while `room` characters last; none that an edit made stale."""
+    """Show the newest views of the files touched last, whole, up to `room` characters; none that an edit made stale."""
     found: list[Point] = []
     inside = set(places)
     for path in reversed(facts.touched):

@@ -19,8 +19,8 @@ _LABELLED = re.compile(
     r"^[A-Z][A-Z _-]{2,}:\s|^(?:Goal|Note|Decision|Rule(?: \w+)?|Approach|New plan|Update|目标|规则|决定)[:：]\s?"
 )
 _ASIDE = re.compile(
-    r"^(?:by the way|unrelated|random|off-topic|side note|quick (?:tangent|question)|oh,? did you|do you happen to know|"
-    r"i just remembered|顺便问)",
+    r"^(?:by the way|unrelated|random|off-topic|side note|quick (?:tangent|question)|oh,? did you|do you happen to "
+    r"know|i just remembered|顺便问)",
     re.IGNORECASE,
 )
 
@@ -81,9 +81,7 @@ def rules(facts: Facts, places: Iterable[int], markers: Markers, known: str) -> 
     return found
 
 
-def most_telling(
-    words: Sequence[Point], markers: Markers, room: int, phrases: Phrases
-) -> tuple[list[Point], list[Point]]:
+def most_telling(words: Sequence[Point], markers: Markers, room: int) -> tuple[list[Point], list[Point]]:
     """Choose sentences of words that do not fit in full: rules, labelled lines and exact values before talk.
 
     Gives the rules (a label such as `HARD CONSTRAINT:` goes into the heading) and the other words.

@@ -24,7 +24,7 @@ _PROBED = 400
 """Last lines of an output that are searched for what it tells."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Work:
     """Everything that calls did, in order of time."""
 
