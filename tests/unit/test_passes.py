@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
-from danshari import Compactor, compact
+from danshari import Compactor, compact, data
 from danshari.compaction import Compaction
 from danshari.core.cleaning import cleaned
 from danshari.core.placeholder import is_ours
@@ -118,11 +119,12 @@ def test_eviction_drops_whole_rounds_oldest_first_and_says_when_nothing_helps() 
         for _ in range(20)
     ]
     messages = conversation("openai-chat", "Fix it.", turns)
-    result = Compactor("balanced", window=4000).compact(messages)
+    minor = replace(data.load_policy("balanced"), passes=("admit", "superseded", "elide", "evict"))
+    result = Compactor(minor, window=4000).compact(messages)
     assert result.after <= 4000
     assert {e.by for e in result.edits} == {"evict"}
     assert result.messages[0] == messages[0]
     assert result.messages[-2:] == messages[-2:]
-    stuck = Compactor("balanced", window=4000).compact([{"role": "user", "content": "word " * 9000}])
+    stuck = Compactor(minor, window=4000).compact([{"role": "user", "content": "word " * 9000}])
     assert any("cannot fit" in note for note in stuck.notes)
     assert stuck.messages == [{"role": "user", "content": "word " * 9000}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -95,9 +96,11 @@ def test_marks_stay_within_four() -> None:
     for at in (0, 6, 12, 18):
         messages[at]["content"][-1]["cache_control"] = {"type": "ephemeral"}
     messages[6]["content"].append({"type": "text", "text": "and this"})
-    result = Compactor("balanced", window=5000, format="anthropic").compact(messages, force=True)
-    assert any(e.by == "evict" for e in result.edits)
-    assert FORMATS["anthropic"].check(result.messages) == []
+    minor = replace(data.load_policy("balanced"), passes=("admit", "superseded", "elide", "evict"))
+    for policy, by in ((minor, "evict"), ("balanced", "summarize")):
+        result = Compactor(policy, window=5000, format="anthropic").compact(messages, force=True)
+        assert any(e.by == by for e in result.edits)
+        assert FORMATS["anthropic"].check(result.messages) == []
 
 
 def test_reasoning_that_is_no_string_moves_no_patch() -> None:

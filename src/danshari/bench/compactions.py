@@ -16,12 +16,16 @@ from typing import Any
 
 from danshari.bench.atoms import Atoms, Variant
 from danshari.bench.lines import Lines, leaves
-from danshari.bench.needs import needs_of
+from danshari.bench.needs import needs_of, outline_of
 from danshari.bench.sight import Sight
 from danshari.bench.state import history_of
 from danshari.bench.stats import Bootstrap
+from danshari.core.handover import Handover
+from danshari.core.handover_text import render
 from danshari.errors import SessionError
 from danshari.formats import named
+from danshari.passes.handover import Wanted, extract
+from danshari.preparing import tables
 from danshari.sessions import Recorded
 from danshari.sessions.base import load
 
@@ -113,17 +117,16 @@ def soup_lines(before: list[Any], max_chars: int) -> str:
     return soup(before, max_chars).replace(" ", "\n")
 
 
-def compact_text(before: list[Any], max_chars: int) -> str:
-    """Keep the user's words, the files written, and the newest distinct lines that add an atom; at most `max_chars`.
+def document_of(before: list[Any], max_chars: int, *, wire: str = "anthropic") -> Handover:
+    """Work out the hand-over of a whole conversation, at most `max_chars` characters with everything in it."""
+    facts = outline_of(Recorded(id="", source="", format=wire, messages=before)).facts
+    return extract(facts, range(len(facts.items)), tables(), Wanted(size=max_chars, hard=True))
 
-    A stand-in until the hand-over document is built: state first, lines after, no model.
-    """
-    needs = needs_of(Recorded(id="", source="", format="anthropic", messages=before))
-    words = [needs.facts.items[at].text.strip() for at in needs.facts.users]
-    own = [w for w in words if len(w) < 2_000 and not w.startswith("<")]
-    files = sorted(needs.facts.changed)
-    head = "\n".join([*own[-12:], *(["Files written:", *files] if files else [])])[: max_chars // 3]
-    return "\n".join([head, *_newest(before, max(max_chars - len(head) - 1, 0))])
+
+def compact_text(before: list[Any], max_chars: int) -> str:
+    """Write the deterministic hand-over, user words and rules inside the size too; no model."""
+    document = document_of(before, max_chars)
+    return render(document, tables().languages[document.language])
 
 
 METHODS: dict[str, Method] = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from danshari.core.facts import Facts
 from danshari.core.handover import Handover, Point, merged
-from danshari.core.handover_text import Phrases, found_in, parse
+from danshari.core.handover_text import Phrases, found_in, parse, render
 from danshari.core.markers import Markers
 from danshari.passes.handover.fit import fitted
 from danshari.passes.handover.key_lines import key_lines
@@ -62,16 +62,26 @@ def extract(
     """
     full = full or draft(facts, places, tables, wanted, older=older)
     phrases = tables.languages[full.language]
-    if wanted.hard:
-        full = _pressed(full, tables.markers, wanted)
-    return fitted(
-        full,
-        wanted.size,
-        lines=lambda room, known: key_lines(
-            facts, places, room, known + wanted.visible, focus=wanted.focus, stale=phrases.texts["changed"]
-        ),
-        phrases=phrases,
-    )
+    spoken = {at for at in places if facts.items[at].role == "user" and facts.items[at].kind == "text"}
+    unspoken = [at for at in places if at not in spoken]
+
+    def fill(room: int, known: str) -> Sequence[Point]:
+        return key_lines(
+            facts, unspoken, room, known + wanted.visible, focus=wanted.focus, stale=phrases.texts["changed"],
+            users=[facts.items[at].text for at in spoken],
+        )  # fmt: skip
+
+    room = int(_WORDS_SHARE * wanted.size)
+    words = sum(p.size for p in full["words"])
+    if not wanted.hard or words <= room:
+        return fitted(full, wanted.size, lines=fill, phrases=phrases)
+    made = fitted(_pressed(full, tables.markers, room), wanted.size, lines=fill, phrases=phrases)
+    spare = wanted.size - len(render(made, phrases))
+    if spare > _SPARE:
+        made = fitted(
+            _pressed(full, tables.markers, room + spare - _SPARE // 2), wanted.size, lines=fill, phrases=phrases
+        )
+    return made
 
 
 def draft(
@@ -133,15 +143,13 @@ def _unseen(document: Handover, visible: str) -> Handover:
     return Handover(language=document.language, fields=fields)
 
 
-def _pressed(document: Handover, markers: Markers, wanted: Wanted) -> Handover:
+def _pressed(document: Handover, markers: Markers, room: int) -> Handover:
     """Choose from the user's words where they alone take more than their part of a hard size."""
-    words = document["words"]
-    room = int(_WORDS_SHARE * wanted.size)
-    if sum(p.size for p in words) <= room:
-        return document
-    binding, other = most_telling(words, markers, room)
+    binding, other = most_telling(document["words"], markers, room)
     return document.with_field("words", other).with_field("rules", [*document["rules"], *binding])
 
 
 _WORDS_SHARE = 0.65
 """Share of a hard size that the user's own words may take before they are chosen from."""
+_SPARE = 60
+"""Characters left over from which words are chosen once more, with that much more room."""

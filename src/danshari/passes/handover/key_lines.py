@@ -74,16 +74,25 @@ class _Line:
 
 
 def key_lines(
-    facts: Facts, places: Sequence[int], room: int, known: str, *, focus: str = "", stale: str = ""
+    facts: Facts,
+    places: Sequence[int],
+    room: int,
+    known: str,
+    *,
+    focus: str = "",
+    stale: str = "",
+    users: Sequence[str] = (),
 ) -> list[Point]:
     """Choose lines of the items at `places` within `room` characters, labels included, grouped by file.
 
     Names in `known` count as shown already. `stale` is said of a file that was changed after the lines were seen.
+    `users` are texts whose names weigh more, but whose lines stand elsewhere in the document.
     """
     lines, seen = _read(facts, places)
-    for name in names(focus):
-        if name in seen:
-            seen[name].roles.add("focus")
+    for text, role in [(focus, "focus"), *((text, "user") for text in users)]:
+        for name in names(text, quoted=True):
+            if name in seen:
+                seen[name].roles.add(role)
     now = facts.items[places[-1]].turn if places else 0
     fill = _Fill({name: found.weight(now) for name, found in seen.items()}, room)
     for text in known.split("\n"):
@@ -150,8 +159,7 @@ def _read(facts: Facts, places: Sequence[int]) -> tuple[dict[str, _Line], dict[s
 def _texts(facts: Facts, item: Item) -> Iterator[tuple[str, str | None, str]]:
     """Give an item's lines, the part of each that names something (None: all), and who used its names."""
     if item.kind != "call":
-        role = "user" if item.kind == "text" and item.role == "user" else ""
-        yield from ((line, None, role) for line in _split(item.text))
+        yield from ((line, None, "") for line in _split(item.text))
         return
     row = facts.tools.row(item.name)
     try:

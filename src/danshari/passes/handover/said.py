@@ -91,7 +91,7 @@ def next_step(facts: Facts, places: Iterable[int], markers: Markers) -> list[Poi
         if item.kind != "text" or item.role != "assistant":
             continue
         every = [s for s in sentences(_FENCE.sub("\n", item.text)) if len(s) <= LONGEST]
-        said = [s.rstrip(":：") for s in every if markers.cues["next"].search(s)]
+        said = [s.rstrip(":：") for s in every if markers.cues["next"].search(s) and not s.endswith(("?", "？"))]
         if said:
             return [Point(text=said[-1], turn=item.turn, source=(item.id,))]
         if len(every) > 3:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from danshari.core.facts import Facts
 from danshari.core.handover import Point
@@ -11,10 +11,13 @@ from danshari.core.handover_text import Phrases, found_in
 from danshari.core.lines import ends
 from danshari.core.markers import Markers, sentences
 from danshari.core.names import names
+from danshari.passes.handover.said import masked
 
 PASTE = 8_000
 """Characters; a longer user text is an outsized paste: its two ends are quoted, the rest is archived data."""
 _PASTE_KEPT = 2_400
+_LONG_LINE = 300
+"""Characters; a longer line is chosen from sentence by sentence."""
 _LABELLED = re.compile(
     r"^[A-Z][A-Z _-]{2,}:\s|^(?:Goal|Note|Decision|Rule(?: \w+)?|Approach|New plan|Update|目标|规则|决定)[:：]\s?"
 )
@@ -82,43 +85,69 @@ def rules(facts: Facts, places: Iterable[int], markers: Markers, known: str) -> 
 
 
 def most_telling(words: Sequence[Point], markers: Markers, room: int) -> tuple[list[Point], list[Point]]:
-    """Choose sentences of words that do not fit in full: rules, labelled lines and exact values before talk.
+    """Choose lines of words that do not fit in full: rules, labelled lines and exact values before talk.
 
-    Gives the rules (a label such as `HARD CONSTRAINT:` goes into the heading) and the other words.
+    Gives the rules (a label such as `HARD CONSTRAINT:` goes into the heading) and the other words. A line that says
+    the same with another value later is overtaken; a line that is repeated says less each time.
     """
-    ranked: list[tuple[float, int, int, str, bool]] = []
+    units: dict[str, tuple[int, int, str]] = {}
     counts: dict[str, int] = {}
     for place, point in enumerate(words):
-        for number, sentence in enumerate(sentences(point.text)):
-            key = " ".join(sentence.lower().split())
-            counts[key] = counts.get(key, 0) + 1
-            if counts[key] == 1:
-                binding = bool(markers.imperative.search(sentence))
-                ranked.append((_worth(sentence, markers, binding=binding), place, number, sentence, binding))
+        for number, unit in enumerate(_units(point.text)):
+            key = masked(unit)
+            counts[key] = counts.get(key, 0) + (units.get(key, (0, 0, unit))[2] == unit)
+            units.pop(key, None)
+            units[key] = (place, number, unit)
     last = len(words) - 1
-    scored = sorted(
-        ((w / counts[" ".join(s.lower().split())] + (0.3 if place in (0, last) else 0.0), place, n, s, b)
-         for w, place, n, s, b in ranked),
-        key=lambda row: (-row[0], -row[1], row[2]),
-    )  # fmt: skip
-    kept, left = [], room
-    for row in scored:
-        text = _LABELLED.sub("", row[3], count=1) if row[3][:1].isupper() else row[3]
-        if len(text) + 1 <= left:
-            kept.append((row[1], row[2], text, row[4]))
-            left -= len(text) + 1
+
+    def rank(key: str) -> float:
+        place, _, unit = units[key]
+        at_an_end = 0.3 if place in (0, last) else 0.0
+        return _worth(unit, markers) / max(counts[key], 1) + at_an_end + 1e-3 * place
+
+    ranked = sorted(_standing(units, markers), key=rank, reverse=True)
+    kept: list[tuple[int, int, str]] = []
+    for key in ranked:
+        place, number, unit = units[key]
+        text = _LABELLED.sub("", unit, count=1)
+        if len(text) + 1 <= room:
+            kept.append((place, number, text))
+            room -= len(text) + 1
     kept.sort()
-    made = [Point(text="\n".join(text for _, _, text, b in kept if b == binding)) for binding in (True, False)]
-    return [made[0]] if made[0].text else [], [made[1]] if made[1].text else []
+    found = []
+    for binding in (True, False):
+        text = "\n".join(text for _, _, text in kept if bool(markers.imperative.search(text)) == binding)
+        found.append([Point(text=text)] if text else [])
+    return found[0], found[1]
 
 
-def _worth(sentence: str, markers: Markers, *, binding: bool) -> float:
+def _standing(units: Mapping[str, tuple[int, int, str]], markers: Markers) -> list[str]:
+    """Leave out plans that the user took back later: a reversal overtakes every plan said before it."""
+    reversals = [place for place, _, unit in units.values() if markers.cues["reversal"].search(unit)]
+    last = max(reversals, default=-1)
+    return [
+        key
+        for key, (place, _, unit) in units.items()
+        if place >= last or not markers.cues["plan"].search(unit) or markers.imperative.search(unit)
+    ]
+
+
+def _units(text: str) -> Iterator[str]:
+    """Give a text's lines; long ones by sentences."""
+    for line in text.split("\n"):
+        if len(line) > _LONG_LINE:
+            yield from sentences(line)
+        elif line.strip():
+            yield line.strip()
+
+
+def _worth(sentence: str, markers: Markers) -> float:
     if _ASIDE.match(sentence):
         return 0.0
     worth = 0.2
     if _LABELLED.match(sentence):
         worth += 2.0
-    if binding:
+    if markers.imperative.search(sentence):
         worth += 1.0
     worth += 0.5 * min(len(names(sentence)), 2)
     worth += sum(
