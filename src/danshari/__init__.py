@@ -11,19 +11,24 @@ from danshari.version import __version__
 if TYPE_CHECKING:
     from danshari.compaction import Compaction
     from danshari.compactor import Compactor, compact
+    from danshari.core.handover import Handover
     from danshari.core.policy import Policy
     from danshari.core.prices import Prices
+    from danshari.core.request import Reply, Request
     from danshari.errors import (
         ArgumentError,
         DanshariError,
         FormatError,
         MissingExtra,
+        ModelError,
         PolicyError,
         RecallError,
         SessionError,
         VersionError,
     )
     from danshari.formats import convert
+    from danshari.handing import handover, handover_text
+    from danshari.models import Summarizer, endpoint, provider
 
 __all__ = [
     "ArgumentError",
@@ -31,16 +36,25 @@ __all__ = [
     "Compactor",
     "DanshariError",
     "FormatError",
+    "Handover",
     "MissingExtra",
+    "ModelError",
     "Policy",
     "PolicyError",
     "Prices",
     "RecallError",
+    "Reply",
+    "Request",
     "SessionError",
+    "Summarizer",
     "VersionError",
     "__version__",
     "compact",
     "convert",
+    "endpoint",
+    "handover",
+    "handover_text",
+    "provider",
 ]
 
 _HOMES = {
@@ -50,6 +64,14 @@ _HOMES = {
     "Policy": "core.policy",
     "Prices": "core.prices",
     "convert": "formats",
+    "Handover": "core.handover",
+    "Reply": "core.request",
+    "Request": "core.request",
+    "Summarizer": "models",
+    "endpoint": "models",
+    "provider": "models",
+    "handover": "handing",
+    "handover_text": "handing",
 }
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from danshari import data
+from danshari.core.handover import Handover
 
 Mask = Callable[[str], str]
 """Gives a text with its secrets masked."""
@@ -21,6 +23,12 @@ def masked(text: str) -> str:
     for name, pattern in data.secrets():
         text = pattern.sub(partial(_mark, name), text)
     return text
+
+
+def masked_document(document: Handover) -> Handover:
+    """Mask the secrets of every point of a hand-over."""
+    fields = {name: tuple(replace(p, text=masked(p.text)) for p in points) for name, points in document.fields.items()}
+    return replace(document, fields=fields)
 
 
 def _mark(name: str, found: re.Match[str]) -> str:

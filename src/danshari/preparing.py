@@ -106,7 +106,7 @@ class Prepared:
         )
         self.full = draft(facts, places, tables(), self.wanted, older=older).with_field("live", live)
         made = extract(facts, places, tables(), self.wanted, older=older, full=self.full)
-        self.document = self._masked(made)
+        self.document = masking.masked_document(made) if policy.mask_secrets else made
 
     def _live(self) -> list[Fold]:
         track = self.track
@@ -124,15 +124,6 @@ class Prepared:
             if at not in inside and at not in track.effects.gone
         ]
         return "\n".join(shown)
-
-    def _masked(self, document: Handover) -> Handover:
-        if not self.run.policy.mask_secrets:
-            return document
-        fields = {
-            name: tuple(replace(p, text=masking.masked(p.text)) for p in points)
-            for name, points in document.fields.items()
-        }
-        return replace(document, fields=fields)
 
     # ── the ladder ───────────────────────────────────────────────────────────────────────────────────────────
 

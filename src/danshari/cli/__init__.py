@@ -12,6 +12,7 @@ import click
 
 from danshari.cli.bench import bench
 from danshari.cli.compacting import compact_command
+from danshari.cli.handing import handover_command
 from danshari.cli.policies import policy
 from danshari.cli.replaying import replay_command
 from danshari.cli.reporting import report
@@ -27,7 +28,7 @@ def cli() -> None:
     """Keep the context an LLM agent sends small, valid and sufficient, at a price that survives the cache."""
 
 
-for _command in (report, compact_command, replay_command, policy, bench):
+for _command in (report, compact_command, handover_command, replay_command, policy, bench):
     cli.add_command(_command)
 
 

@@ -99,6 +99,7 @@ def draft(
     work = work_of(facts, places, markers, phrases)
     known = wanted.visible + "\n".join(p.text for p in words)
     attempts = [p for p in work.attempts.values() if p.text not in {t.text for t in work.tests}]
+    attempts.sort(key=lambda p: not p.label)  # what was solved later gives way first
     fields: dict[str, list[Point]] = {
         "words": words,
         "rules": rules(facts, places, markers, known),

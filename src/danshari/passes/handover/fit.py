@@ -25,13 +25,13 @@ def fitted(
 
     Mandatory fields stay whole whatever the size; the rest then gets at least a fifth of it.
     """
-    fixed = sum(p.size for name in MANDATORY for p in full[name])
+    fixed = sum(p.size for name in (*MANDATORY, "views") for p in full[name])  # views have a size of their own
     room = max(size - fixed - len(phrases.opening) - 60, size // 5)
-    fields = {name: full[name] for name in MANDATORY if full[name]}
+    fields = {name: full[name] for name in (*MANDATORY, "views") if full[name]}
     dropped = dict(full.dropped)
     typed = _shared(full, int(room * (1 - LINES_LEAST)))
     for row in FIELDS:
-        if row.name in MANDATORY or row.name == "lines" or not full[row.name]:
+        if row.name in (*MANDATORY, "views", "lines") or not full[row.name]:
             continue
         fields[row.name] = typed[row.name]
         if missing := len(full[row.name]) - len(typed[row.name]):
@@ -46,7 +46,7 @@ def fitted(
 
 def _shared(full: Handover, room: int) -> dict[str, tuple[Point, ...]]:
     """Give every field what it needs, up to its share; what some leave over goes to those that need more, in order."""
-    need = {r.name: sum(p.size for p in full[r.name]) for r in FIELDS if r.name not in (*MANDATORY, "lines")}
+    need = {r.name: sum(p.size for p in full[r.name]) for r in FIELDS if r.name not in (*MANDATORY, "views", "lines")}
     due = {name: min(n, int(_share(name) * room)) for name, n in need.items()}
     spare = room - sum(due.values())
     for name in _NEEDY:
@@ -57,7 +57,7 @@ def _shared(full: Handover, room: int) -> dict[str, tuple[Point, ...]]:
 
 
 _ROWS = {row.name: row for row in FIELDS}
-_NEEDY = ("todo", "tests", "ruled_out", "files", "handles", "next", "notes", "views")
+_NEEDY = ("todo", "tests", "ruled_out", "files", "handles", "next", "notes")
 """Fields that may use what others leave over, first one first."""
 
 
@@ -70,7 +70,7 @@ def _chosen(points: Sequence[Point], room: int, row: FieldRow) -> tuple[Point, .
     ranked = sorted(range(len(points)), key=lambda n: -_worth(points[n], n, len(points), row))
     kept: dict[int, Point] = {}
     for n in ranked:
-        point = points[n] if points[n].size <= room else _begun(points[n], room)
+        point = points[n] if points[n].size <= room else _begun(points[n], room) if row.verbatim else None
         if point is not None:
             kept[n] = point
             room -= point.size

@@ -12,6 +12,8 @@ from danshari.core.names import names
 
 SHORTEST, LONGEST = 16, 320
 """Characters of a sentence worth quoting."""
+_RECENT = 3
+"""Newest texts of the assistant that may say what comes next."""
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _VALUE = re.compile(r"\d[\d.,:/-]*|`[^`]*`|\"[^\"]*\"|'[^']*'|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+\b")
 _WORD = re.compile(r"[A-Za-z_]{4,}|[\u4e00-\u9fff]")
@@ -86,10 +88,14 @@ def worth(point: Point, latest: int) -> float:
 
 def next_step(facts: Facts, places: Iterable[int], markers: Markers) -> list[Point]:
     """Quote what the assistant last said it would do."""
+    looked = 0
     for at in reversed(list(places)):
         item = facts.items[at]
         if item.kind != "text" or item.role != "assistant":
             continue
+        looked += 1
+        if looked > _RECENT:
+            break
         every = [s for s in sentences(_FENCE.sub("\n", item.text)) if len(s) <= LONGEST]
         said = [s.rstrip(":：") for s in every if markers.cues["next"].search(s) and not s.endswith(("?", "？"))]
         if said:

@@ -49,7 +49,7 @@ def work_of(facts: Facts, places: Iterable[int], markers: Markers, phrases: Phra
             if good:
                 _changed(made, facts, at, call, phrases)
             else:
-                _failed(made, facts, at, call)
+                _failed(made, facts, at, call, solved=phrases.texts["solved"])
         elif act.kind == "run" and act.command:
             _ran(made, facts, at, call, markers, phrases, good=good)
     made.tests = [*made._failing.values(), *made.tests]
@@ -95,7 +95,7 @@ def _ran(made: Work, facts: Facts, at: int, call: int, markers: Markers, phrases
         _tested(made, facts, at, call, runner, phrases, key=key, good=good)
     told = "\n".join(item.text[-2_000:].split("\n")[-_LAST:])
     if not good or markers.cues["ruled_out"].search(told):
-        _failed(made, facts, at, call)
+        _failed(made, facts, at, call, solved=phrases.texts["solved"])
     elif runner is None:
         made.commands.pop(key, None)
         made.commands[key] = Point(
@@ -140,16 +140,17 @@ def outcome(runner: Runner, text: str, *, good: bool) -> list[str]:
     return list(found)
 
 
-def _failed(made: Work, facts: Facts, at: int, call: int) -> None:
+def _failed(made: Work, facts: Facts, at: int, call: int, *, solved: str) -> None:
     """Note an attempt that failed: what was tried and the lines that say why."""
     act, item = facts.acts[call], facts.items[at]
     tried = _first_line(act.command) if act.command else act.path
     lines = _told(item.text, 2)
     key = f"{tried}\0{lines[0] if lines else ''}"
     made.attempts.pop(key, None)
+    label = solved if at in facts.overtaken else ""
     source: tuple[ItemId, ...] = (item.id,)
     made.attempts[key] = Point(
-        text="\n".join([tried, *lines]) if tried else "\n".join(lines), turn=item.turn, source=source
+        text="\n".join([tried, *lines]) if tried else "\n".join(lines), label=label, turn=item.turn, source=source
     )
 
 
