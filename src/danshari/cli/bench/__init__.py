@@ -7,6 +7,7 @@ import click
 from danshari.cli.bench.cases import cases_command
 from danshari.cli.bench.compactions import compactions_command
 from danshari.cli.bench.falsify import falsify_command
+from danshari.cli.bench.handover import handover_bench
 from danshari.cli.bench.kits import kits_group
 from danshari.cli.bench.peers import peers_group
 from danshari.cli.bench.sessions import sessions_command
@@ -23,6 +24,7 @@ for command in (
     sessions_command,
     compactions_command,
     cases_command,
+    handover_bench,
     falsify_command,
     kits_group,
     peers_group,

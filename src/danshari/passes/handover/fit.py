@@ -10,8 +10,8 @@ from danshari.core.handover import DROP_ORDER, FIELDS, MANDATORY, FieldRow, Hand
 from danshari.core.handover_text import Phrases, render
 from danshari.core.names import names
 
-LINES_LEAST = 0.75
-"""Share of the size that is left to key lines even where other fields could use it."""
+TYPED = ((6_000, 0.25), (12_000, 0.4))
+"""(characters, share): the part of a document's room that typed fields may take; the larger it is, the more of it."""
 
 
 def fitted(
@@ -29,7 +29,7 @@ def fitted(
     room = max(size - fixed - len(phrases.opening) - 60, size // 5)
     fields = {name: full[name] for name in (*MANDATORY, "views") if full[name]}
     dropped = dict(full.dropped)
-    typed = _shared(full, int(room * (1 - LINES_LEAST)))
+    typed = _shared(full, int(room * _typed_share(room)))
     for row in FIELDS:
         if row.name in (*MANDATORY, "views", "lines") or not full[row.name]:
             continue
@@ -42,6 +42,11 @@ def fitted(
     if left > 80:
         made = made.with_field("lines", lines(left, text))
     return shrunk(made, max(size, fixed + size // 5), phrases)
+
+
+def _typed_share(room: int) -> float:
+    (small, least), (large, most) = TYPED
+    return least + (most - least) * min(max((room - small) / (large - small), 0.0), 1.0)
 
 
 def _shared(full: Handover, room: int) -> dict[str, tuple[Point, ...]]:
