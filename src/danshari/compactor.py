@@ -26,6 +26,7 @@ from danshari.core.session import Calibration, Session
 from danshari.deciding import with_known_passes
 from danshari.errors import ArgumentError, RecallError
 from danshari.formats import Format, named
+from danshari.major import Pending
 from danshari.models import Summarizer, as_door
 from danshari.preparing import Means
 from danshari.running import Mode, Run
@@ -283,6 +284,11 @@ class Compactor:
     def facts(self) -> Facts | None:
         """Analyses of the conversation as last seen; None before the first compaction."""
         return self._run.track.facts if self._run.track else None
+
+    @property
+    def pending(self) -> Pending | None:
+        """Give the summary that is being written in the background, if any."""
+        return self._run.pending
 
     @property
     def session(self) -> Session:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from danshari import data
 from danshari.compaction import Compaction
 from danshari.core.edits import View
 from danshari.core.model import Item
+from danshari.core.request import Request
 from danshari.formats import named
 from danshari.formats.base import Format
 from danshari.passes.handover.words import PASTE
@@ -199,6 +201,36 @@ class ScriptedModel:
         cached = sum(sizes[:same])
         self.usages.append({"prompt_tokens": round(sum(sizes)), "cached": round(cached)})
         return self.turns[len(self.usages) - 1]
+
+
+@dataclass(slots=True)
+class ScriptedSummarizer:
+    """A summarizer that answers from a script and keeps every request; the last answer repeats.
+
+    An answer is a text, a `Reply`, an exception to raise, a number of seconds to hang, or a function of the request.
+    `window` (tokens) makes it refuse what is longer, as a provider would.
+    """
+
+    answers: Sequence[Any] = ("",)
+    window: int = 0
+    family: str = "o200k"
+    requests: list[Request] = field(default_factory=list)
+
+    def __call__(self, request: Request) -> Any:
+        """Answer one request."""
+        self.requests.append(request)
+        if self.window:
+            wire, count = named(request.format), data.estimator(self.family)
+            size = sum(count(piece.text) for message in request.messages for piece in wire.split(message))
+            if size > self.window:
+                raise InvalidRequest(f"context_length_exceeded: {size:.0f} tokens > {self.window}")
+        answer = self.answers[min(len(self.requests), len(self.answers)) - 1]
+        if isinstance(answer, BaseException):
+            raise answer
+        if isinstance(answer, int | float):
+            threading.Event().wait(answer)
+            return ""
+        return answer(request) if callable(answer) else answer
 
 
 def reads_as(format: Format, payload: Any, shown: View) -> list[str]:  # noqa: A002

@@ -10,6 +10,7 @@ from typing import Any
 from danshari import Compactor
 from danshari.compaction import Compaction
 from danshari.core.edits import Fold, Replace, dead_reasoning
+from danshari.formats import named
 from danshari.formats.base import Format
 from danshari.testing import broken_promises, reads_as
 
@@ -149,3 +150,15 @@ def judge(engine: Compactor, source: list[Any], result: Compaction, wire: Format
     for law in LAWS:
         law(step)
     return copy.deepcopy(list(result.messages))
+
+
+def cuts(session: tuple[str, list[Any]]) -> list[int]:
+    """List where a model call happens: before every assistant turn, and at the end."""
+    wire = named(session[0])
+    before: Any = None
+    found = []
+    for at, message in enumerate(session[1]):
+        if at and wire.begins_turn(message, before):
+            found.append(at)
+        before = message
+    return [*found, len(session[1])]

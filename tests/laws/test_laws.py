@@ -19,7 +19,7 @@ from danshari.compaction import Compaction
 from danshari.core.edits import Drop, Fold, Replace, covering, edit_from_dict, edit_to_dict, view
 from danshari.formats import named
 
-from .every_view import judge
+from .every_view import cuts, judge
 from .strategies import FORMATS, Setting, odd_messages, sessions, settings_of_runs
 
 Session = tuple[str, list[Any]]
@@ -37,17 +37,6 @@ def compactor(session: Session, setting: Setting, **more: Any) -> Compactor:
         clock=lambda: 0.0,
         **more,
     )
-
-
-def cuts(session: Session) -> list[int]:
-    wire = named(session[0])
-    before: Any = None
-    found = []
-    for at, message in enumerate(session[1]):
-        if at and wire.begins_turn(message, before):
-            found.append(at)
-        before = message
-    return [*found, len(session[1])]
 
 
 def run(session: Session, setting: Setting) -> Iterator[tuple[Compactor, list[Any], Compaction]]:

@@ -57,7 +57,6 @@ def policy_of(words: Mapping[str, Any]) -> Policy:
         summary_tokens=min(1_000, window // 16),
         summary_model=str(words.get("summary_model", "")),
         summary_prompt=str(words.get("summary_prompt", "")),
-        alternate=bool(words.get("strict_alternation")),
     )
 
 

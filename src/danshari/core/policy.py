@@ -85,7 +85,6 @@ class Policy:
     )
     restore: int = _knob(12_000, "characters of files shown as last seen, inside the hand-over; 0: none")
     language: str = _knob("", "language of the hand-over (en, zh, …); empty: that of the user's words")
-    alternate: bool = _knob(False, "user and assistant must take turns (strict chat templates): neighbours are merged")
     mask_secrets: bool = _knob(
         True, "mask keys and tokens in what danshari writes into a hand-over or sends to a summarizer"
     )

@@ -91,7 +91,8 @@ def _content(text: str, ground: Ground) -> str:
         return "a refusal"
     asked = {line.strip() for line in ground.prompt.split("\n") if len(line.strip()) > 24}
     said = [line.strip() for line in text.split("\n") if len(line.strip()) > 24]
-    if said and sum(line in asked for line in said) > _ECHO * len(said):
+    same = asked.intersection(said)
+    if said and (sum(line in asked for line in said) > _ECHO * len(said) or len(same) > _ECHO * len(asked) > 2):
         return "an echo of the prompt"
     if text.startswith(OPENING):
         return "a copy of the document instead of a change to it"

@@ -44,7 +44,7 @@ def span_of(facts: Facts, policy: Policy, tail: float, *, until: int = -1, outsi
         return Span(first=first, last=last, keep=tuple(system)) if first < last else None
     end = _tail_start(facts, tail)
     if until >= 0:
-        end = min(end, facts.before(items[until].turn + 1) if 0 < until < len(items) else end)
+        end = min(end, until)
     first = _head_end(facts, end, outsized)
     while end > first and facts.splits(first, end - 1):
         end -= 1

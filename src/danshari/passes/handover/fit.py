@@ -50,9 +50,13 @@ def _typed_share(room: int) -> float:
 
 
 def _shared(full: Handover, room: int) -> dict[str, tuple[Point, ...]]:
-    """Give every field what it needs, up to its share; what some leave over goes to those that need more, in order."""
+    """Give every field what it needs, up to its share; what some leave over goes to those that need more, in order.
+
+    What a model or the host said was paid for, and is bounded at its source: it comes first.
+    """
     need = {r.name: sum(p.size for p in full[r.name]) for r in FIELDS if r.name not in (*MANDATORY, "views", "lines")}
-    due = {name: min(n, int(_share(name) * room)) for name, n in need.items()}
+    said = {name: sum(p.size for p in full[name] if p.by != "code") for name in need}
+    due = {name: min(n, max(int(_share(name) * room), said[name])) for name, n in need.items()}
     spare = room - sum(due.values())
     for name in _NEEDY:
         more = max(min(need[name] - due[name], spare), 0)
