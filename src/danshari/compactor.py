@@ -99,18 +99,7 @@ class Compactor:
     # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _model(self, model: str | Model | None, window: int | None) -> Model:
-        if model is not None and not isinstance(model, str | Model):
-            raise ArgumentError(f"model must be a name or a Model, not {type(model).__name__}")
-        row = model if isinstance(model, Model) else data.model(model)
-        if window is not None:
-            if isinstance(window, bool) or not isinstance(window, int) or window <= 0:
-                raise ArgumentError(f"window = {window!r}; must be a positive number of tokens")
-            row = replace(row, window=window, known=True)
-        if self._prices is not None:
-            if not isinstance(self._prices, Prices):
-                raise ArgumentError(f"prices must be danshari.Prices, not {type(self._prices).__name__}")
-            row = replace(row, prices=self._prices)
-        return row
+        return data.model_with(model, window=window, prices=self._prices)
 
     def set_model(self, model: str | Model | None = None, *, window: int | None = None) -> None:
         """Switch the model in mid-session: the ledger stays, window, prices and token estimate are the new model's.

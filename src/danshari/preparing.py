@@ -35,6 +35,8 @@ _SHARE = 0.2
 """Characters of a hand-over, mandatory fields aside, over characters of what it replaces (seed 3, S9)."""
 _LEAST = 2_500
 """Characters a hand-over may take even where a fifth of what it replaces is less, but no more than half of it."""
+_PROGRESS = 0.1
+"""Share of what leaves that a major compaction must free at least."""
 _PROMPT = 1_200
 """Tokens of the prompt around the document."""
 
@@ -226,19 +228,32 @@ class Prepared:
 
     def finished(self, outcome: Outcome) -> Major:
         """Make the Fold, if it frees enough, and say what survived."""
-        run, facts = self.run, self.facts
         rungs = (*self.rungs, *outcome.rungs)
+        if outcome.by_model or (shorter := self._fallback()) is None:
+            return self._folded(outcome.document, rungs, by_model=outcome.by_model)
+        return shorter._folded(shorter.document, rungs, by_model=False)
+
+    def _fallback(self) -> Prepared | None:
+        """In the seed's shape, keep the newest messages beside the document where no model wrote a summary."""
+        if self.run.policy.shape != "seed":
+            return None
+        start = newest_messages(self.facts, self.run.policy.fallback)
+        if start - self.span.first < 2:
+            return None
+        span = replace(self.span, last=start - 1, keep=tuple(at for at in self.span.keep if at < start))
+        return Prepared(run=self.run, span=span, why=self.why, focus=self.focus)
+
+    def _folded(self, document: Handover, rungs: tuple[Rung, ...], *, by_model: bool) -> Major:
+        run, facts, span = self.run, self.facts, self.span
         asked = any(r.name.startswith(("warm", "flat")) for r in rungs)
-        major = Major(rungs=rungs, asked=asked, by_model=outcome.by_model, units=self._units(rungs))
-        span, document = self._spanned(outcome)
+        major = Major(rungs=rungs, asked=asked, by_model=by_model, units=self._units(rungs))
         text = render(document, tables().languages[document.language]).encode("utf-8", "replace").decode("utf-8")
         fold = fold_of(facts, span, text, why=self.why)
         before = sum(self.track.sizes[at] for at in span.places) + sum(facts.count(f.text) for f in self._live())
         after = facts.count(text)
-        if after > (1 - max(run.policy.margin, 0.1)) * before:
-            major.notes.append(
-                f"no major compaction: it would free {max(before - after, 0):,.0f} of {before:,.0f} tokens only"
-            )
+        if after > (1 - max(run.policy.margin, _PROGRESS)) * before:
+            freed = max(before - after, 0)
+            major.notes.append(f"no major compaction: it would free {freed:,.0f} of {before:,.0f} tokens only")
             return major
         if broken := refuse(fold, facts, run.policy):
             major.notes.append(f"no major compaction: {broken.law}: {broken.why}")
@@ -247,16 +262,6 @@ class Prepared:
         leaving = {facts.items[at].id for at in span.places}
         major.survived = consistency(self.full, f"{text}\n{self.wanted.visible}", leaving.__contains__)
         return major
-
-    def _spanned(self, outcome: Outcome) -> tuple[Span, Handover]:
-        """In the seed's shape without a model's summary, keep the newest messages beside the document."""
-        run, facts = self.run, self.facts
-        if run.policy.shape != "seed" or outcome.by_model:
-            return self.span, outcome.document
-        start = newest_messages(facts, run.policy.fallback)
-        if start - self.span.first < 2:
-            return self.span, outcome.document
-        return replace(self.span, last=start - 1), outcome.document
 
     def _units(self, rungs: tuple[Rung, ...]) -> float:
         """Price the summarizer's answers at the agent's prices, or its own if it has some."""

@@ -31,6 +31,8 @@ from danshari.sessions.base import load
 
 Method = Callable[[list[Any], int], str]
 """(messages before, characters allowed) → text that replaces them."""
+FRAME = 320
+"""Characters of a document's frame: opening, headings, ending."""
 SHORT_LINE, LONG_LINE = 8, 300
 """Characters of a line worth keeping."""
 
@@ -125,8 +127,16 @@ def document_of(before: list[Any], max_chars: int, *, wire: str = "anthropic") -
 
 def compact_text(before: list[Any], max_chars: int) -> str:
     """Write the deterministic hand-over, user words and rules inside the size too; no model."""
-    document = document_of(before, max_chars)
-    return render(document, tables().languages[document.language])
+    document = document_of(before, max_chars if max_chars > FRAME else max_chars + FRAME)
+    text = render(document, tables().languages[document.language])
+    if len(text) <= max_chars:
+        return text
+    found: list[str] = []  # no room for a frame: the lines alone
+    for line in (line for points in document.fields.values() for p in points for line in p.text.split("\n")):
+        if len(line) + 1 <= max_chars:
+            found.append(line)
+            max_chars -= len(line) + 1
+    return "\n".join(found)
 
 
 METHODS: dict[str, Method] = {

@@ -123,12 +123,12 @@ def live(job: tuple[Recorded, str]) -> Lived:
     session, way = job
     made = Lived(session=session.id, way=way)
     policy = replace(alone(data.load_policy("balanced")), pinned=())
-    engine = _engine(session, policy)
+    engine = _compactor(session, policy)
     held: list[Any] = []
     text = ""
     for part in parts(session):
         if way == "bare":
-            engine = _engine(session, policy)
+            engine = _compactor(session, policy)
         result = engine.compact([*held, *part], force="full")
         if result.fault:
             made.faults.append(result.fault)
@@ -141,7 +141,7 @@ def live(job: tuple[Recorded, str]) -> Lived:
     return made
 
 
-def _engine(session: Recorded, policy: Any) -> Compactor:
+def _compactor(session: Recorded, policy: Any) -> Compactor:
     return Compactor(
         policy, model=session.model or DEFAULT_MODEL, mode="replace", format="anthropic", clock=lambda: 0.0
     )

@@ -7,6 +7,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
@@ -105,6 +106,22 @@ def model(name: str | None) -> Model:
         source=str(row.get("source", "")),
         checked=str(row.get("checked", "")),
     )
+
+
+def model_with(name: str | Model | None, *, window: int | None, prices: Prices | None) -> Model:
+    """Look a model up and put the caller's window (tokens) and prices in place of its row's; raises ArgumentError."""
+    if name is not None and not isinstance(name, str | Model):
+        raise ArgumentError(f"model must be a name or a Model, not {type(name).__name__}")
+    row = name if isinstance(name, Model) else model(name)
+    if window is not None:
+        if isinstance(window, bool) or not isinstance(window, int) or window <= 0:
+            raise ArgumentError(f"window = {window!r}; must be a positive number of tokens")
+        row = replace(row, window=window, known=True)
+    if prices is not None:
+        if not isinstance(prices, Prices):
+            raise ArgumentError(f"prices must be danshari.Prices, not {type(prices).__name__}")
+        row = replace(row, prices=prices)
+    return row
 
 
 @cache

@@ -12,6 +12,8 @@ from danshari.core.names import names
 
 SHORTEST, LONGEST = 16, 320
 """Characters of a sentence worth quoting."""
+_WIDE = "\u2e7f"
+"""Characters beyond it (CJK) say about twice as much."""
 _RECENT = 3
 """Newest texts of the assistant that may say what comes next."""
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
@@ -47,7 +49,7 @@ def claims(text: str) -> Iterator[str]:
     """Give a text's sentences outside code blocks, of a quotable length."""
     for sentence in sentences(_FENCE.sub("\n", text)):
         plain = not sentence.startswith(("#", "|", "```", "<")) and not sentence.endswith((":", "："))
-        if plain and SHORTEST <= len(sentence) <= LONGEST:
+        if plain and len(sentence) + sum(c > _WIDE for c in sentence) >= SHORTEST and len(sentence) <= LONGEST:
             yield sentence
 
 
