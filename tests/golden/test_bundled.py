@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from danshari import handover, handover_text
 from danshari.bench.cache import cuts
 from danshari.bench.replay import replay
 from danshari.cli.reporting import bundled_sessions
@@ -67,3 +70,18 @@ def test_balanced_is_cheaper_and_keeps_what_edits_need(path: Path) -> None:
     kept, n = balanced.tally["edits"]
     assert kept == n > 10
     assert not [r for r in balanced.rounds if r.problems]
+
+
+@pytest.mark.parametrize("path", bundled_sessions(), ids=lambda p: p.stem)
+def test_documents(path: Path) -> None:
+    """The hand-over of every bundled session, to the byte; the same in another process under another hash seed."""
+    session = next(iter(read(path)))
+    text = handover_text(handover(session.messages, size=6_000, format=session.format)) + "\n"
+    golden = GOLDEN.parent / "documents" / f"{path.stem}.md"
+    if os.environ.get("DANSHARI_UPDATE"):
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+    env = {**os.environ, "PYTHONHASHSEED": "77"}
+    words = [sys.executable, "-m", "danshari", "handover", str(path), "--size", "6000"]
+    assert subprocess.run(words, capture_output=True, text=True, check=True, env=env).stdout == text

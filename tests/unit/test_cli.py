@@ -61,6 +61,50 @@ def test_compact_writes_messages(tmp_path: Path) -> None:
     assert whole["messages"]
 
 
+def test_handover_prints_the_document(tmp_path: Path) -> None:
+    done = danshari("handover", SESSION, "--size", "3000")
+    assert done.returncode == 0
+    assert done.stdout.startswith("[danshari hand-over 1 en 1:")
+    assert done.stdout.rstrip().endswith("[danshari hand-over ends]")
+    assert "characters for" in done.stderr
+    data = json.loads(danshari("handover", SESSION, "--json", "--language", "zh").stdout)
+    assert (data["danshari_handover"], data["language"]) == (1, "zh")
+    assert data["fields"]["words"][0]["source"]
+    out = tmp_path / "h.md"
+    danshari("handover", SESSION, "--out", str(out), "--hard", "--size", "2000")
+    assert len(out.read_text(encoding="utf-8")) <= 2_001
+
+
+def test_compact_major_shows_document_diff_and_prompt(tmp_path: Path) -> None:
+    document = danshari("compact", SESSION, "--major", "--show", "document", "--focus", "ledger")
+    assert document.returncode == 0
+    assert "## Files" in document.stdout
+    assert "1 hand-over" in document.stderr
+    assert "in sight:" in document.stderr
+    diff = danshari("compact", SESSION, "--major", "--show", "diff").stdout.splitlines()
+    assert {line[0] for line in diff} == {"=", "-", "+"}
+    prompt = danshari("compact", SESSION, "--major", "--show", "prompt").stdout
+    assert "Answer with one JSON object" in prompt
+    assert "<transcript" in prompt
+    out = tmp_path / "m.json"
+    done = danshari("compact", SESSION, "--major", "--until", "40", "--out", str(out), "--json")
+    assert json.loads(done.stdout)["handover"]["fields"]
+    assert json.loads(out.read_text(encoding="utf-8"))[-1]
+    unreachable = danshari(
+        "compact",
+        SESSION,
+        "--major",
+        "--summarizer",
+        "http://127.0.0.1:9/v1",
+        "--summary-model",
+        "m",
+        "--show",
+        "document",
+    )
+    assert unreachable.returncode == 0
+    assert "summary flat: no" in unreachable.stderr
+
+
 def test_replay_round_by_round_and_json() -> None:
     done = danshari("replay", SESSION, "--policy", "balanced", "--prices", ".05")
     assert done.returncode == 0
@@ -92,6 +136,13 @@ def test_policies() -> None:
         (("replay", SESSION, "--prices", "9,1"), 1, "cannot cost more"),
         (("replay",), 2, "Missing argument"),
         (("policy", "show", "nonsense"), 1, "unknown policy"),
+        (("compact", SESSION, "--focus", "x"), 1, "--focus needs --major"),
+        (("compact", SESSION, "--major", "--until", "0"), 1, "until = 0"),
+        (("compact", SESSION, "--major", "--summarizer", "mistral"), 1, "must be provider:model, or a URL"),
+        (("compact", SESSION, "--major", "--summarizer", "http://x/v1"), 1, "--summary-model"),
+        (("handover", SESSION, "--size", "-3"), 1, "size = -3"),
+        (("handover", SESSION, "--language", "tlh"), 2, "'tlh' is not one of"),
+        (("handover", "nowhere.json"), 1, "nowhere.json"),
         (("frobnicate",), 2, "No such command"),
     ],
 )

@@ -132,6 +132,7 @@ def compact_text(before: list[Any], max_chars: int) -> str:
     if len(text) <= max_chars:
         return text
     found: list[str] = []  # no room for a frame: the lines alone
+    max_chars += 1
     for line in (line for points in document.fields.values() for p in points for line in p.text.split("\n")):
         if len(line) + 1 <= max_chars:
             found.append(line)

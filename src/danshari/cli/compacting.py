@@ -125,7 +125,7 @@ def _major(
     ask: bool,
 ) -> Compaction:
     """Make a major compaction; what a summarizer was asked is noted."""
-    door = summarizer_of(summarizer, summary_model or settings["model"] or "") if summarizer and ask else None
+    door = summarizer_of(summarizer, summary_model or "") if summarizer and ask else None
 
     def noted(request: Request) -> Any:
         asked.append(request)
