@@ -36,7 +36,7 @@ from .strategies import Setting, sessions, settings_of_runs
 LANGUAGES = sorted(data.phrases())
 lines = st.one_of(
     st.text(alphabet=st.characters(blacklist_categories=("Cs", "Cc")), max_size=40),
-    st.sampled_from(["## Goal", "## 目标 (+3 在存档中)", "~ 4 label", "~ ", "[danshari hand-over ends]", "\\## Goal", "- item", "  in", "\\\\~ x",
+    st.sampled_from(["## Goal", "## Goal ·", "## 目标 · (+3 在存档中)", "~ 4 label", "~ ", "[danshari hand-over ends]", "\\## Goal ·", "- item", "  in", "\\\\~ x",
                      "[danshari hand-over 1 en 1: x]", ""]),
 )  # fmt: skip
 texts = st.lists(lines, min_size=1, max_size=4).map("\n".join)

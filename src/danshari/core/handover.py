@@ -61,7 +61,7 @@ FIELDS: tuple[FieldRow, ...] = (
     FieldRow(name="todo", share=0.12, verbatim=True),
     FieldRow(name="handles", share=0.05),
     FieldRow(name="tests", share=0.06, verbatim=True),
-    FieldRow(name="ruled_out", share=0.12, verbatim=True, model=True),
+    FieldRow(name="ruled_out", share=0.25, verbatim=True, model=True),
     FieldRow(name="decisions", share=0.08, model=True),
     FieldRow(name="conclusions", share=0.08, model=True),
     FieldRow(name="files", share=0.12),

@@ -16,7 +16,8 @@ OPENING = "[danshari hand-over "
 ENDING = "[danshari hand-over ends]"
 _OPENED = re.compile(r"\[danshari hand-over (\d+) ([\w-]+) (\d+): .*\]\Z")
 _LABEL = re.compile(r"~ (\d*)(?: (.*))?\Z")
-_HEADED = re.compile(r"## (.+?)(?: \(\+(\d+)\D*\))?\Z")
+_HEADED = re.compile(r"## (.+?) ·(?: \(\+(\d+)\D*\))?\Z")
+"""A heading ends in a middle dot, so that a user's own `## Goal` is no heading of ours and stays as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ def render(document: Handover, phrases: Phrases) -> str:
         if not points and not dropped:
             continue
         more = f" (+{dropped} {phrases.more})" if dropped else ""
-        lines.append(f"## {phrases.headings[row.name]}{more}")
+        lines.append(f"## {phrases.headings[row.name]} ·{more}")
         for point in points:
             lines += _quoted(point, phrases) if row.verbatim else _plain(point)
     lines.append(ENDING)

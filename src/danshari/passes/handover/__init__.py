@@ -74,13 +74,12 @@ def extract(
     room = int(_WORDS_SHARE * wanted.size)
     words = sum(p.size for p in full["words"])
     if not wanted.hard or words <= room:
-        return fitted(full, wanted.size, lines=fill, phrases=phrases)
-    made = fitted(_pressed(full, tables.markers, room), wanted.size, lines=fill, phrases=phrases)
+        return fitted(full, wanted.size, hard=wanted.hard, lines=fill, phrases=phrases)
+    made = fitted(_pressed(full, tables.markers, room), wanted.size, hard=True, lines=fill, phrases=phrases)
     spare = wanted.size - len(render(made, phrases))
     if spare > _SPARE:
-        made = fitted(
-            _pressed(full, tables.markers, room + spare - _SPARE // 2), wanted.size, lines=fill, phrases=phrases
-        )
+        full = _pressed(full, tables.markers, room + spare - _SPARE // 2)
+        made = fitted(full, wanted.size, hard=True, lines=fill, phrases=phrases)
     return made
 
 

@@ -18,15 +18,17 @@ def fitted(
     full: Handover,
     size: int,
     *,
+    hard: bool,
     lines: Callable[[int, str], Sequence[Point]],
     phrases: Phrases,
 ) -> Handover:
     """Cut every field to its share, fill up with key lines, and let fields give way until the text fits.
 
-    Mandatory fields stay whole whatever the size; the rest then gets at least a fifth of it.
+    Mandatory fields stay whole whatever the size. They count only against a hard one, and leave at least a fifth of it.
     """
     fixed = sum(p.size for name in (*MANDATORY, "views") for p in full[name])  # views have a size of their own
-    room = max(size - fixed - len(phrases.opening) - 60, size // 5)
+    frame = len(phrases.opening) + 60
+    room = max(size - fixed - frame, size // 5) if hard else size
     fields = {name: full[name] for name in (*MANDATORY, "views") if full[name]}
     dropped = dict(full.dropped)
     typed = _shared(full, int(room * _typed_share(room)))
@@ -38,10 +40,10 @@ def fitted(
             dropped[row.name] = dropped.get(row.name, 0) + missing
     made = Handover(language=full.language, fields=fields, dropped=dropped, generation=full.generation)
     text = render(made, phrases)
-    left = fixed + room + len(phrases.opening) + 60 - len(text) - 30
+    left = fixed + room + frame - len(text) - 30
     if left > 80:
         made = made.with_field("lines", lines(left, text))
-    return shrunk(made, max(size, fixed + size // 5), phrases)
+    return shrunk(made, max(size, fixed + size // 5) if hard else size + fixed + frame, phrases)
 
 
 def _typed_share(room: int) -> float:
