@@ -171,6 +171,47 @@ def compactions() -> str:
     return table(["method", "room", "all arguments", "n", "locators", "n", "every use", "user lines"], rows)
 
 
+def variants() -> str:
+    """The same head-to-head under other definitions of an atom."""
+    rows = []
+    for variant, found in stored("compactions")["variants"].items():
+        rows += [[variant, f"`{r['method']}`", f"{r['share']:g}", span(r["all"]), span(r["locators"]), str(r["bare"])]
+                 for r in found]  # fmt: skip
+    return table(["atoms", "method", "room", "all arguments", "locators", "bare"], rows, left=2)
+
+
+def handover() -> str:
+    """What survives in hand-overs of recorded sessions."""
+    found = stored("handover")
+    rows = [[name.replace("_", " "), f"{m['kept']:.0f}", f"{m['n']:.0f}", figure(m["kept"] / m["n"] if m["n"] else None, 3)]
+            for name, m in found["measures"].items()]  # fmt: skip
+    size = found["characters"]
+    text = (f"{found['documents']} hand-overs of {found['sessions']} sessions; characters: median {size['median']:,}, largest "
+            f"{size['largest']:,}; points lost {found['lost']}, invalid views {found['invalid']}, faults {len(found['faults'])}.")  # fmt: skip
+    return text + "\n\n" + table(["what", "kept", "of", "share"], rows)
+
+
+def generations() -> str:
+    """Five major compactions in a row."""
+    rows = []
+    for r in stored("handover")["generations"]:
+        (words, lines), (stands, due), (gone, back) = r["words"], r["standing"], r["gone"]
+        rows.append([r["session"][:12], r["way"], f"{r['sizes'][0]:,}", f"{r['sizes'][-1]:,}", figure(r["growth"]), f"{words}/{lines}",
+                     f"{stands}/{due}", f"{stands + r['recalled']}/{due}", f"{gone}/{back}"])  # fmt: skip
+    heads = [
+        "session",
+        "way",
+        "first",
+        "fifth",
+        "growth",
+        "words and rules",
+        "stands",
+        "or recalled",
+        "taken back, gone",
+    ]
+    return table(heads, rows, left=2)
+
+
 def sensitivity() -> str:
     """SAR under three definitions of an atom."""
     found = stored("atoms")
@@ -233,9 +274,15 @@ def kits() -> str:
     """What public kits say."""
     found = stored("kits")
     rows = []
-    if report := found.get("conformance", {}).get("report"):
-        kept = ", ".join(f"{f['type']} {100 * f['final_survival']:.0f} %" for f in report["findings"])
-        rows.append(["compaction-conformance-kit, five rounds", kept])
+    for budget in found.get("conformance", {}).get("fixed session", ()):
+        other = next(
+            (r for r in found["conformance"]["other sessions"] if r["budget_fraction"] == budget["budget"]), None
+        )
+        more = (f"; its random sessions {100 * other['randomized']['overall_final_survival']:.0f} %, near-twins both kept "
+                f"{100 * other['semantic']['distinct_pair_rate']:.0f} %, paraphrased updates resolved "
+                f"{100 * other['semantic']['resolved_rate']:.0f} %") if other else ""  # fmt: skip
+        rows.append([f"compaction-conformance-kit at {100 * budget['budget']:.0f} % of the characters, after five rounds",
+                     f"{budget['kept']} of {budget['of']}{more}"])  # fmt: skip
     if "compint" in found:
         kept = ", ".join(f"{k} {v}" for k, v in found["compint"]["kept"].items())
         rows.append(
@@ -245,8 +292,14 @@ def kits() -> str:
         kept = "; ".join(f"{k}: {v}" for k, v in found["ctxdrift"]["findings"].items())
         rows.append([f"ctxdrift findings over {found['ctxdrift']['records']} compactions", kept])
     for suite, r in found.get("compactbench", {}).get("suites", {}).items():
-        rows.append([f"CompactBench {suite}, medium", f"retention {r['kept']} of {r['n']} at {r['ratio']}×; score with the echo "
-                     f"reader {r['echo reader']['score']} (n {r['echo reader']['cases']})"])  # fmt: skip
+        said = "; ".join(f"{name} {r[name]['elite']} (case score {r[name]['score']}, n {r[name]['cases']})"
+                         for name in ("section reader", "echo reader"))  # fmt: skip
+        rows.append(
+            [
+                f"CompactBench {suite}",
+                f"retention {r['kept']} of {r['n']} at {r['ratio']}×; combined score with the {said}",
+            ]
+        )
     return table(["kit", "result"], rows, left=2)
 
 
@@ -263,7 +316,7 @@ _OF_SESSIONS: dict[str, Callable[[str], str]] = {
 }  # fmt: skip
 TABLES: dict[str, Callable[[], str]] = {
     **{f"{kind}:{name}": partial(f, name) for kind, f in _OF_SESSIONS.items() for name in ("sessions", "long")},
-    "compactions": compactions, "sensitivity": sensitivity, "cache": cache, "rereads": rereads, "sweep": sweep,
+    "compactions": compactions, "variants": variants, "handover": handover, "generations": generations, "sensitivity": sensitivity, "cache": cache, "rereads": rereads, "sweep": sweep,
     "audit": audit, "kits": kits, "speed": speed,
 }  # fmt: skip
 """Place holder of the page → what fills it."""

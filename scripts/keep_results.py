@@ -1,6 +1,7 @@
 """Keep of a benchmark's result what the pages print: `python scripts/keep_results.py NAME RESULT.json [...]`.
 
-NAME is sessions, long, atoms (several results, one per variant), compactions, falsify or kits; the rest of a result (every
+NAME is sessions, long, atoms (several results, one per variant), compactions (strict, then other variants), handover,
+falsify or kits; the rest of a result (every
 session, every budget of every source) stays with whoever ran it.
 """
 
@@ -20,6 +21,8 @@ FIELDS = (
     "search_by_chance", "sar_snapshot", "sar_after_commit", "regret", "void", "invalid_sessions", "faulty_sessions", "fault", "problem",
     "sar_against_balanced", "dollars_against_balanced",
 )  # fmt: skip
+COMPARED = ("own", "newest-lines", "danshari")
+"""Methods whose figures are kept under other definitions of an atom."""
 BRIEF = ("group", "contender", "vector", "sessions", "requests", "tokens", "sar", "edits", "hot", "dollars", "dollars_worst",
          "dearer_sessions")  # fmt: skip
 
@@ -61,6 +64,13 @@ def main() -> None:
         value: Any = sessions(results[0])
     elif name == "atoms":
         value = atoms(results)
+    elif name == "compactions":
+        brief = ("method", "share", "all", "locators", "every", "bare")
+        value = results[0]
+        value["variants"] = {
+            r["atoms"]["variant"]: [{k: row[k] for k in brief} for row in r["rows"] if row["method"] in COMPARED]
+            for r in results[1:]
+        }
     elif name == "kits":
         value = {Path(p).stem: r for p, r in zip(sys.argv[2:], results, strict=True)}
     else:

@@ -25,6 +25,7 @@ from danshari.cli import cli
 from danshari.cli.reporting import bundled_sessions
 from danshari.core.policy import policy_fields
 from danshari.formats import FORMATS
+from danshari.models.endpoint import KEYS
 from danshari.passes import NAMES
 from danshari.sessions import READERS, read
 
@@ -135,10 +136,11 @@ def plugs_page() -> str:
     parts += [f"- **`{p.name}`** {p.about} (`{p.requires[0]}`)" for p in PEERS]
     parts.append("\n## Kits of the bench\n")
     parts += [f"- **`{k.name}`** {k.about} (`{k.requires[0]}`)" for k in KITS]
-    parts += ["\n## Environment\n", f"- **`{data.HOME_VARIABLE}`** folder whose `tools.toml`, `models.toml` and "
-              "`policies/*.toml` come before ours (default: `danshari` in your configuration folder)",
+    parts += ["\n## Environment\n", f"- **`{data.HOME_VARIABLE}`** folder whose `tools.toml`, `models.toml`, `markers.toml`, "
+              "`handover.toml`, `secrets.toml`, `prompts/*.md` and `policies/*.toml` come before ours (default: `danshari` in your configuration folder)",
               f"- **`{CACHE_VARIABLE}`** folder for what can be made again: peers' environments and views, finished cells "
               "of comparisons (default: `danshari` in your cache folder)",
+              *(f"- **`{name}`** key for `--summarizer` (never stored)" for name in dict.fromkeys(KEYS.values())),
               "- **`COLUMNS`** width of tables, in characters"]  # fmt: skip
     return "\n".join(parts) + "\n"
 

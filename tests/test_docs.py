@@ -85,6 +85,7 @@ def test_no_other_environment_variable_is_read() -> None:
                 "LOCALAPPDATA",
                 "XDG_CACHE_HOME",
                 "PATH",
+                "KEYS",
             ), f"{path.name} reads {name}"
 
 

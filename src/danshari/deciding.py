@@ -184,7 +184,8 @@ def weigh(policy: Policy, situation: Situation, *, force: bool) -> str:
 
 def with_known_passes(policy: Policy) -> Policy:
     """Refuse a policy that names a pass which does not exist."""
-    unknown = [name for name in policy.passes if name not in NAMES]
+    known = dict.fromkeys((*NAMES, *PASSES))  # a pass of the caller's own is added to PASSES
+    unknown = [name for name in policy.passes if name not in known]
     if unknown:
-        raise PolicyError(f"policy {policy.name}: unknown pass {unknown[0]!r}; known: {', '.join(NAMES)}")
+        raise PolicyError(f"policy {policy.name}: unknown pass {unknown[0]!r}; known: {', '.join(known)}")
     return policy

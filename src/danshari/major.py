@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from danshari.running import Run
 
 
+_OUTSIZED = 0.25
+"""Share of the window from which a first request is no head: its paste becomes data."""
+_WORTH = 0.3
+"""Share of the view that a compaction the user asks for should replace, at the price of a shorter tail."""
+
+
 def line_of(run: Run) -> float:
     """Give the tokens above which a major compaction is due where gentler passes do not suffice."""
     usable = run.model.window - run.reserve
@@ -71,7 +77,11 @@ def prepared(run: Run, *, why: str, focus: str = "", until: int = -1) -> Prepare
     if policy.thinking == "keep" and binds(track, run.model):
         return Major(notes=["no major compaction: the policy keeps thinking that is bound to what precedes it"])
     tail = policy.keep_tail * policy.active * run.model.window
-    span = span_of(track.facts, policy, tail, until=until, outsized=0.25 * run.model.window)
+    spans = [span_of(track.facts, policy, tail, until=until, outsized=_OUTSIZED * run.model.window)]
+    if why.startswith("asked"):  # then a tail that holds nearly everything is no reason to do nothing
+        spans += [span_of(track.facts, policy, t, until=until) for t in (tail / 4, 0.0)]
+    worth = (s for s in spans if s and sum(track.sizes[at] for at in s.places) >= _WORTH * track.shown)
+    span = next(worth, next((s for s in spans if s), None))
     if span is None:
         return Major(notes=["no major compaction: nothing older than the newest round can leave"])
     return Prepared(run=run, span=span, why=why, focus=focus)

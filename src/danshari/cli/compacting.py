@@ -21,6 +21,7 @@ from danshari.errors import ArgumentError, ModelError, SessionError
 from danshari.formats import FORMATS, named
 from danshari.handing import handover_text
 from danshari.models import Summarizer, endpoint, provider
+from danshari.models.endpoint import KEYS, Style
 from danshari.sessions import Recorded, read
 
 SHOWN = ("document", "diff", "prompt")
@@ -143,11 +144,11 @@ def _major(
 def summarizer_of(name: str, model: str) -> Summarizer:
     """Make a summarizer of a URL or of provider:model; keys come from the environment."""
     if name.startswith(("http://", "https://")):
-        anthropic = name.rstrip("/").endswith("/messages") or "anthropic" in name
-        key = os.environ.get("ANTHROPIC_API_KEY" if anthropic else "OPENAI_API_KEY", "")
+        style: Style = "anthropic" if name.rstrip("/").endswith("/messages") or "anthropic" in name else "openai-chat"
+        key = os.environ.get(KEYS[style], "")
         if not model:
             raise ArgumentError(f"--summarizer {name}: name a model with --summary-model")
-        return endpoint(name, model=model, key=key, style="anthropic" if anthropic else "openai-chat")
+        return endpoint(name, model=model, key=key, style=style)
     return provider(name)
 
 

@@ -18,6 +18,12 @@ PATHS: Mapping[Style, str] = {
     "openai-responses": "/responses",
     "anthropic": "/messages",
 }
+KEYS: Mapping[Style, str] = {
+    "openai-chat": "OPENAI_API_KEY",
+    "openai-responses": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+}
+"""Environment variables the command line takes keys from."""
 LARGEST = 4_000_000
 """Bytes of an answer; more is no summary and is not read."""
 _VERSION = "2023-06-01"
