@@ -141,7 +141,8 @@ class Prepared:
 
     def ladder(self) -> Generator[Ask, Reply, Outcome]:
         """Start the ladder with the rungs that this moment allows."""
-        plan, ground = self._plan(), self._ground()
+        plan = self._plan()
+        ground = self._ground(asks=plan.tries > 0)
         phrases = tables().languages[self.document.language]
         return summarize(self.document, plan, replace(ground, prompt=plan.prompt), lambda d: render(d, phrases))
 
@@ -204,12 +205,12 @@ class Prepared:
             self.rungs.append(Rung(name="margin", ok=False, why=why))
         return made
 
-    def _ground(self) -> Ground:
+    def _ground(self, *, asks: bool) -> Ground:
         facts, markers = self.facts, data.markers()
         items = facts.items
         words = "\n".join(markers.own_words(items[at].text) for at in facts.users)
         return Ground(
-            known=known_names([*(i.text for i in items), *(i.name for i in items)]),
+            known=known_names([*(i.text for i in items), *(i.name for i in items)]) if asks else (),
             words=words,
             prompt="",
             language=self.document.language,

@@ -422,3 +422,18 @@ def test_the_page_in_a_real_browser(tmp_path: Path) -> None:
     assert done.stdout.count("<svg") >= 3
     assert done.stdout.count("<tr") > 10
     assert "balanced" in done.stdout
+
+
+def test_the_handover_bench_counts_what_survives() -> None:
+    """On the bundled sessions: words whole, nothing invented, and five in a row keep or recall everything put in."""
+    result = run("handover", *map(str, bundled_sessions()[:1]), "--longest", "1", "--documents", "1", "--json", "-")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.output)
+    assert found["measures"]["rules"]["kept"] == found["measures"]["rules"]["n"] > 0
+    assert found["measures"]["invented"]["kept"] == 0
+    assert (found["lost"], found["invalid"], found["faults"]) == (0, 0, [])
+    kept = next(row for row in found["generations"] if row["way"] == "kept")
+    assert kept["standing"][0] + kept["recalled"] == kept["standing"][1] > 10
+    assert kept["gone"][0] == kept["gone"][1] > 0
+    shown = run("handover", str(bundled_sessions()[0]), "--longest", "1")
+    assert "five in a row" in shown.output
