@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from danshari.core.model import Item
 from danshari.core.policy import Policy
 from danshari.core.request import Reply, Request
-from danshari.errors import ModelError
+from danshari.errors import GivenUp, ModelError
 from danshari.formats import Format
 from danshari.models import Summarizer, called
 from danshari.passes.summarize import Ask, Outcome
@@ -30,6 +32,9 @@ class Scene:
     tools: Any
     policy: Policy
     model: str
+    """The agent's."""
+    hints: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that the agent's own request carries for bound thinking."""
 
 
 def request_of(ask: Ask, scene: Scene) -> Request:
@@ -38,14 +43,25 @@ def request_of(ask: Ask, scene: Scene) -> Request:
     plain = Request(
         format=scene.wire.name,
         messages=[],
-        model=policy.summary_model or scene.model,
+        model=policy.summary_model,
         most=policy.summary_tokens,
         effort=policy.summary_effort,
     )
     if ask.how == "warm":
         body = {k: v for k, v in scene.payload.items() if k != scene.wire.key} if _is_request(scene.payload) else {}
-        messages = [*scene.messages, scene.wire.user_message(ask.instruction)]
-        return replace(plain, messages=messages, system=scene.system, tools=scene.tools, warm=True, body=body)
+        messages = [
+            *copy.deepcopy(list(scene.messages)),
+            scene.wire.user_message(ask.instruction),
+        ]  # a door may mark them
+        return replace(
+            plain,
+            messages=messages,
+            system=copy.deepcopy(scene.system),
+            tools=copy.deepcopy(scene.tools),
+            model=plain.model or scene.model,
+            warm=True,
+            body={**copy.deepcopy(body), **scene.hints},
+        )
     number, count = ask.part
     text = f'<transcript part="{number}/{count}">\n{ask.transcript}\n</transcript>\n\n{ask.instruction}'
     return replace(plain, messages=[scene.wire.user_message(text)])
@@ -55,23 +71,40 @@ def _is_request(payload: Any) -> bool:
     return isinstance(payload, Mapping)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who waits for a compaction: the event loop it runs on, and whether it gave up."""
+
+    loop: asyncio.AbstractEventLoop | None = None
+    gone: Callable[[], bool] = lambda: False
+
+
+NOBODY = Caller()
+CALLER: ContextVar[Caller | None] = ContextVar("danshari_caller", default=None)
+"""Set by `acompact` for its own call; a thread it starts inherits it."""
+
+
 def driven(
-    ladder: Generator[Ask, Reply, Outcome],
-    scene: Scene,
-    summarizer: Summarizer | None,
-    *,
-    loop: asyncio.AbstractEventLoop | None = None,
-    gone: Callable[[], bool] = lambda: False,
+    ladder: Generator[Ask, Reply, Outcome], scene: Scene, summarizer: Summarizer | None, caller: Caller
 ) -> Outcome:
-    """Run a ladder to its end; every fault of the summarizer is thrown into it."""
+    """Run a ladder to its end; faults of the summarizer are thrown into it. Raises GivenUp if the caller gave up."""
     try:
         ask = next(ladder)
         while True:
-            if gone() or summarizer is None:
-                raise ModelError("given up by the caller")
+            if caller.gone():
+                raise GivenUp("given up by the caller")
             try:
-                request = request_of(ask, scene)
-                reply = called(summarizer, request, seconds=scene.policy.summary_seconds, loop=loop, gone=gone)
+                if summarizer is None:
+                    raise ModelError("there is no summarizer")
+                reply = called(
+                    summarizer,
+                    request_of(ask, scene),
+                    seconds=scene.policy.summary_seconds,
+                    loop=caller.loop,
+                    gone=caller.gone,
+                )
+            except GivenUp:
+                raise
             except ModelError as error:
                 ask = ladder.throw(error)
                 continue

@@ -16,17 +16,16 @@ from typing import Any, Literal
 
 from danshari import data, restoring, saving
 from danshari.archive.base import Archive, Entry, MemoryArchive
+from danshari.asking import CALLER, Caller
 from danshari.compaction import Compaction
-from danshari.core.edits import Effects, View
-from danshari.core.facts import Facts
 from danshari.core.policy import Policy
 from danshari.core.prices import Model, Prices
 from danshari.core.request import Request
-from danshari.core.session import Calibration, Session
+from danshari.core.session import Calibration
 from danshari.deciding import with_known_passes
-from danshari.errors import ArgumentError, RecallError
+from danshari.errors import ArgumentError, GivenUp, RecallError
 from danshari.formats import Format, named
-from danshari.major import Pending
+from danshari.looking import Look
 from danshari.models import Summarizer, as_door
 from danshari.preparing import Means
 from danshari.running import Mode, Run
@@ -58,7 +57,7 @@ def compact(
     return Compactor(policy, model=model, window=window, prices=prices, format=format)._safely(messages, sent=sent)
 
 
-class Compactor:
+class Compactor(Look):
     """Follows one conversation: call `compact` before every model call, `observe` after it. Thread-safe.
 
     In view mode the caller keeps the full history and passes it every time. In replace mode the caller stores what
@@ -86,6 +85,8 @@ class Compactor:
         self.on_compaction = on_compaction
         self._prices = prices
         self._lock = threading.RLock()
+        self._late: list[float] = []
+        """Usage that was reported while a compaction ran."""
         self._run = Run(
             with_known_passes(data.load_policy(policy)),
             self._model(model, window),
@@ -129,21 +130,6 @@ class Compactor:
             if run.policy.estimate != before.estimate:
                 run.track = None
 
-    @property
-    def model(self) -> Model:
-        """The model's row: window, prices, tokenizer family, thinking binding."""
-        return self._run.model
-
-    @property
-    def mode(self) -> Mode:
-        """`view` or `replace`."""
-        return self._run.mode
-
-    @property
-    def archive(self) -> Archive:
-        """Where originals are kept."""
-        return self._run.archive
-
     # ── the main way in ──────────────────────────────────────────────────────────────────────────────────────
 
     def compact(
@@ -160,19 +146,16 @@ class Compactor:
 
         `tools` and `system` are counted, never changed. `force` brings the view under the policy's soft line now;
         "full" makes a major compaction whatever the size, of the messages before number `until` if that is given.
-        `focus` names what matters next: items that hold it are left alone, and a hand-over keeps to it. Raises
-        FormatError for what is no list of messages; odd content never raises.
+        `focus` names what matters next: gentle passes leave items that hold it alone, and a hand-over's key lines keep
+        to it. Raises FormatError for what is no list of messages; odd content never raises.
         """
-        if force not in (None, True, False, "full"):
-            raise ArgumentError(f"force = {force!r}; must be True, False or 'full'")
-        if until is not None and (
-            isinstance(until, bool) or not isinstance(until, int) or until < 1 or force != "full"
-        ):
-            raise ArgumentError(f"until = {until!r}; must be a number of messages, with force='full'")
+        _check_force(force, until)
         with self._lock:
             if isinstance(messages, Mapping):
                 tools = messages.get("tools") if tools is None else tools
                 system = (messages.get("system") or messages.get("instructions")) if system is None else system
+            while self._late:
+                self._learn(self._late.pop(0))
             self._run.count_floor(tools, system)
             return self._safely(messages, force=bool(force), full=force == "full", focus=focus, until=until)
 
@@ -183,18 +166,21 @@ class Compactor:
         """
         import asyncio  # costs more than the rest of this module, and only async callers need it
 
-        means, given_up = self._run.means, threading.Event()
-        means.loop, means.gone = asyncio.get_running_loop(), given_up.is_set
+        given_up = threading.Event()
+        token = CALLER.set(Caller(loop=asyncio.get_running_loop(), gone=given_up.is_set))
         try:
             return await asyncio.to_thread(self.compact, messages, **options)
         except asyncio.CancelledError:
             given_up.set()
             raise
         finally:
-            means.loop = None
+            CALLER.reset(token)
 
-    def preview(self, messages: Any, *, force: Force = None, until: int | None = None) -> Compaction:
+    def preview(
+        self, messages: Any, *, force: Force = None, focus: str | None = None, until: int | None = None
+    ) -> Compaction:
         """Show what `compact` would do, without asking a summarizer; nothing is committed, archived or booked."""
+        _check_force(force, until)
         with self._lock:
             run, callback = self._run, self.on_compaction
             trial = Run(run.policy, run.model, MemoryArchive(), mode=run.mode, wire=run.wire, clock=run.clock)
@@ -202,7 +188,7 @@ class Compactor:
             trial.hints, trial.floor, trial.means = run.hints, run.floor, replace(run.means, summarizer=None)
             self._run, self.on_compaction = trial, None
             try:
-                return self._safely(messages, force=bool(force), full=force == "full", until=until)
+                return self._safely(messages, force=bool(force), full=force == "full", focus=focus, until=until)
             finally:
                 self._run, self.on_compaction = run, callback
 
@@ -226,6 +212,9 @@ class Compactor:
             result = run.compact(
                 payload, wire, list(notes), force=force, full=full, sent=sent, focus=focus, until=until or 0
             )
+        except GivenUp as gone:
+            run.session = before
+            result = self._fallback(payload, wire, str(gone))
         except Exception as fault:  # noqa: BLE001  (the one place: an agent is never broken by us)
             _log.exception("danshari failed open")
             run.session = before
@@ -254,36 +243,6 @@ class Compactor:
             hints=wire.hints() if changed else {},
         )
 
-    # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────
-
-    def view(self) -> View:
-        """Give the items and effects behind the last compaction; empty before the first."""
-        track = self._run.track
-        return View(track.facts.items, track.effects) if track else View((), Effects())
-
-    def last_view(self) -> list[Any]:
-        """Give the messages returned last in replace mode; empty where nothing was returned yet."""
-        return list(self._run.returned or ())
-
-    def view_format(self) -> Format:
-        """Give the format of the conversation; chat completions before the first compaction."""
-        return self._run.track.format if self._run.track else self._run.wire or named("openai-chat")
-
-    @property
-    def facts(self) -> Facts | None:
-        """Analyses of the conversation as last seen; None before the first compaction."""
-        return self._run.track.facts if self._run.track else None
-
-    @property
-    def pending(self) -> Pending | None:
-        """Give the summary that is being written in the background, if any."""
-        return self._run.pending
-
-    @property
-    def session(self) -> Session:
-        """Ledger, calibration and account; a value that never changes under you."""
-        return self._run.session
-
     # ── after the call, and later ────────────────────────────────────────────────────────────────────────────
 
     def observe(self, usage: Any) -> None:
@@ -292,11 +251,21 @@ class Compactor:
         Anthropic's `input_tokens` leave cached tokens out, OpenAI's `prompt_tokens` hold them; both are understood.
         """
         reported = input_tokens(usage)
-        with self._lock:
-            run = self._run
-            if reported and run.track is not None:
-                calibration = run.session.calibration.observe(reported, run.track.shown + run.floor)
-                run.session = replace(run.session, calibration=calibration)
+        if not reported:
+            return
+        if not self._lock.acquire(blocking=False):  # a summarizer is at work on this very loop: do not hold it up
+            self._late.append(reported)
+            return
+        try:
+            self._learn(reported)
+        finally:
+            self._lock.release()
+
+    def _learn(self, reported: float) -> None:
+        run = self._run
+        if run.track is not None:
+            calibration = run.session.calibration.observe(reported, run.track.shown + run.floor)
+            run.session = replace(run.session, calibration=calibration)
 
     def recall(self, query: str, *, limit: int = 5) -> list[Entry]:
         """Find originals by the id a placeholder shows, or by words; raises RecallError if nothing is found."""
@@ -342,3 +311,10 @@ class Compactor:
         """Take up a saved session; raises SessionError for anything else, VersionError for a newer format."""
         with self._lock:
             saving.restore(self._run, saved)
+
+
+def _check_force(force: Any, until: Any) -> None:
+    if force not in (None, True, False, "full"):
+        raise ArgumentError(f"force = {force!r}; must be True, False or 'full'")
+    if until is not None and (isinstance(until, bool) or not isinstance(until, int) or until < 1 or force != "full"):
+        raise ArgumentError(f"until = {until!r}; must be a number of messages, with force='full'")

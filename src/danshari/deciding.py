@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from danshari import data
 from danshari.core.edits import Drop, Edit, Effects, Replace, dead_reasoning, resolve
 from danshari.core.facts import Facts
 from danshari.core.laws import Refusal, protected, refuse
@@ -188,4 +189,8 @@ def with_known_passes(policy: Policy) -> Policy:
     unknown = [name for name in policy.passes if name not in known]
     if unknown:
         raise PolicyError(f"policy {policy.name}: unknown pass {unknown[0]!r}; known: {', '.join(known)}")
+    if policy.language and policy.language not in data.phrases():
+        raise PolicyError(
+            f"policy {policy.name}: language = {policy.language!r}; known: {', '.join(data.phrases())}, or empty"
+        )
     return policy

@@ -7,6 +7,7 @@ DanshariError
 ├── SessionError         a file that is no recorded session, or a saved session we cannot load
 │   └── VersionError     saved by a newer danshari than this one
 ├── ModelError           a summarizer failed: raised, timed out, could not be reached; the ladder goes on without it
+│   └── GivenUp          the caller gave the summary up
 ├── RecallError          nothing in the archive under that id
 └── MissingExtra         an optional dependency is not installed (also an ImportError)
 
@@ -42,6 +43,10 @@ class VersionError(SessionError):
 
 class ModelError(DanshariError, RuntimeError):
     """A summarizer gave no usable answer; a compaction catches it and goes on without a model."""
+
+
+class GivenUp(ModelError):  # noqa: N818  (says what happened)
+    """The caller gave a summary up (a cancelled task); the compaction ends without one."""
 
 
 class RecallError(DanshariError, LookupError):

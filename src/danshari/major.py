@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from danshari.asking import driven
+from danshari.asking import CALLER, NOBODY, Caller, driven
 from danshari.core.plan import soft_line
 from danshari.core.session import Session
 from danshari.deciding import Decision, binds, freed_by
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _OUTSIZED = 0.25
 """Share of the window from which a first request is no head: its paste becomes data."""
+_REST = 3
+"""Turns after a major compaction that would have freed too little until the next is worked out."""
 _WORTH = 0.3
 """Share of the view that a compaction the user asks for should replace, at the price of a shorter tail."""
 
@@ -38,9 +40,11 @@ def of_moment(run: Run, payload: Any, decision: Decision, *, force: bool, full: 
     if "summarize" not in run.policy.passes:
         return Major()
     if full:
-        run.pending = None
+        spent = _given_up(run)
         at = next((n for n, item in enumerate(track.facts.items) if item.at[0] >= until), -1) if until else -1
-        return compact_major(run, payload, why="asked for", focus=focus, until=at)
+        made = compact_major(run, payload, why="asked for", focus=focus, until=at)
+        made.units += spent
+        return made
     tokens = run.tokens(track)
     line = min(line_of(run), soft_line(run.model.window, run.policy)) if force else line_of(run)
     over = tokens > line and tokens - freed_by(track, decision.edits, run.session.ledger) * _ratio(run) > line
@@ -62,24 +66,28 @@ def compact_major(run: Run, payload: Any, *, why: str, focus: str = "", until: i
     found = prepared(run, why=why, focus=focus, until=until)
     if isinstance(found, Major):
         return found
-    means = run.means
-    outcome = driven(found.ladder(), found.scene(payload), means.summarizer, loop=means.loop, gone=means.gone)
-    return found.finished(outcome)
+    if futile := found.futile(found.document):  # then no model's answer could make it worth its price
+        run.futile_until = found.facts.turn + _REST
+        return Major(notes=[*found.notes, futile])
+    caller = CALLER.get() or NOBODY
+    return found.finished(driven(found.ladder(), found.scene(payload), run.means.summarizer, caller))
 
 
 def prepared(run: Run, *, why: str, focus: str = "", until: int = -1) -> Prepared | Major:
     """Choose the span and work the document out; a `Major` without edits says why there is nothing to do."""
     track, policy = run.track, run.policy
     assert track is not None
+    if not why.startswith("asked") and track.facts.turn < run.futile_until:
+        return Major()
     if not why.startswith("asked") and run.session.thrashes(track.facts.turn):
         note = "no major compaction: the context filled up again right after each of the last ones"
         return Major(notes=[f"{note}; what stays verbatim is too large for this window"])
     if policy.thinking == "keep" and binds(track, run.model):
         return Major(notes=["no major compaction: the policy keeps thinking that is bound to what precedes it"])
     tail = policy.keep_tail * policy.active * run.model.window
-    spans = [span_of(track.facts, policy, tail, until=until, outsized=_OUTSIZED * run.model.window)]
+    spans = [span_of(track.facts, policy, tail, track.effects, until=until, outsized=_OUTSIZED * run.model.window)]
     if why.startswith("asked"):  # then a tail that holds nearly everything is no reason to do nothing
-        spans += [span_of(track.facts, policy, t, until=until) for t in (tail / 4, 0.0)]
+        spans += [span_of(track.facts, policy, t, track.effects, until=until) for t in (tail / 4, 0.0)]
     worth = (s for s in spans if s and sum(track.sizes[at] for at in s.places) >= _WORTH * track.shown)
     span = next(worth, next((s for s in spans if s), None))
     if span is None:
@@ -89,9 +97,10 @@ def prepared(run: Run, *, why: str, focus: str = "", until: int = -1) -> Prepare
 
 def booked(session: Session, major: Major, turn: int) -> Session:
     """Note a major compaction in the session: its document, its cost, and how its summarizer did."""
+    if major.units:
+        session = replace(session, account=replace(session.account, spent=session.account.spent + major.units))
     if major.asked:
-        account = replace(session.account, spent=session.account.spent + major.units)
-        session = replace(session, account=account, failures=0 if major.by_model else session.failures + 1)
+        session = replace(session, failures=0 if major.by_model else session.failures + 1)
     return session.major(major.document, turn) if major.document is not None else session
 
 
@@ -109,15 +118,22 @@ class Pending:
 
 def _started(run: Run, payload: Any) -> Pending | None:
     found = prepared(run, why="in the background")
-    if isinstance(found, Major):
+    if isinstance(found, Major) or found.futile(found.document):
         return None
     ladder, scene, summarizer = found.ladder(), found.scene(payload), run.means.summarizer
     box: list[Outcome] = []
+    caller = Caller(loop=(CALLER.get() or NOBODY).loop)  # nobody waits, so nobody gives up
     thread = threading.Thread(
-        target=lambda: box.append(driven(ladder, scene, summarizer)), name="danshari-background", daemon=True
+        target=lambda: box.append(driven(ladder, scene, summarizer, caller)), name="danshari-background", daemon=True
     )
     thread.start()
     return Pending(prepared=found, thread=thread, outcome=box)
+
+
+def _given_up(run: Run) -> float:
+    """Let a background summary go; give what its answers cost, in units."""
+    pending, run.pending = run.pending, None
+    return pending.prepared.units(pending.outcome[0].rungs) if pending and pending.outcome else 0.0
 
 
 def _swap(run: Run, payload: Any, *, over: bool, hard: bool) -> Major:
@@ -126,16 +142,16 @@ def _swap(run: Run, payload: Any, *, over: bool, hard: bool) -> Major:
     assert pending is not None
     if hard:
         pending.thread.join(run.policy.summary_seconds)
-    if not pending.outcome:
-        if not hard:
-            return Major()
+    if not pending.outcome and not hard:
+        return Major()
+    if pending.outcome and pending.prepared.track is run.track:
         run.pending = None
-        return compact_major(run, payload, why="the background summary did not come")
-    run.pending = None
-    if pending.prepared.track is not run.track:
+        return pending.prepared.finished(pending.outcome[0])
+    note = "the background summary did not come"
+    if pending.outcome:
         note = "the background summary was given up: the conversation is no longer the one it was made of"
-        if over:
-            again = compact_major(run, payload, why=note)
-            return replace(again, notes=[note, *again.notes])
-        return Major(notes=[note])
-    return pending.prepared.finished(pending.outcome[0])
+    spent = _given_up(run)
+    made = compact_major(run, payload, why=note) if over else Major()
+    made.notes.insert(0, note)
+    made.units += spent
+    return made

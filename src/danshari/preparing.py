@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,21 +11,20 @@ from danshari import data, masking
 from danshari.asking import Scene, flattened
 from danshari.core.edits import Edit, Fold
 from danshari.core.facts import Facts
-from danshari.core.handover import Handover, Point
-from danshari.core.handover_text import render
+from danshari.core.handover import MODEL_FIELDS, Handover, Point
+from danshari.core.handover_text import parse, render
 from danshari.core.laws import refuse
 from danshari.core.request import Reply
 from danshari.models import Summarizer
 from danshari.passes.checks import Ground, known_names
 from danshari.passes.consistency import Survival, consistency
 from danshari.passes.handover import Tables, Wanted, draft, extract
+from danshari.passes.handover.fit import fixed_size, shrunk
 from danshari.passes.shapes import Span, fold_of, newest_messages
-from danshari.passes.summarize import Ask, Outcome, Plan, Rung, pieces, summarize
+from danshari.passes.summarize import DOCUMENT, Ask, Outcome, Plan, Rung, pieces, summarize
 from danshari.track import Track
 
 if TYPE_CHECKING:
-    import asyncio
-
     from danshari.running import Run
 
 MARGIN = 1.5
@@ -49,8 +49,6 @@ class Means:
     reinject: Callable[[], Mapping[str, str]] | None = None
     system: Any = None
     tools: Any = None
-    loop: asyncio.AbstractEventLoop | None = None
-    gone: Callable[[], bool] = lambda: False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,6 +83,7 @@ class Prepared:
     document: Handover = field(init=False)
     wanted: Wanted = field(init=False)
     rungs: list[Rung] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     track: Track = field(init=False)
 
     def __post_init__(self) -> None:
@@ -101,14 +100,34 @@ class Prepared:
             restore=min(policy.restore, int(_SHARE * size)),
             focus=self.focus,
         )
-        older = run.session.handover if self._live() else None
+        older = self._older()
         live = tuple(
-            Point(text=text, label=label, turn=facts.turn, by="host")
-            for label, text in (run.means.reinject() if run.means.reinject else {}).items()
+            Point(text=str(text), label=str(label), turn=facts.turn, by="host")
+            for label, text in self._live_state().items()
+            if text
         )
         self.full = draft(facts, places, tables(), self.wanted, older=older).with_field("live", live)
         made = extract(facts, places, tables(), self.wanted, older=older, full=self.full)
         self.document = masking.masked_document(made) if policy.mask_secrets else made
+
+    def _older(self) -> Handover | None:
+        """Give the document in force inside the span; one that is no longer kept is read back from its text."""
+        live = self._live()
+        if not live:
+            return None
+        if self.run.session.handover is not None:
+            return self.run.session.handover
+        read = parse(live[-1].text, data.phrases())
+        return replace(read, fields={name: read[name] for name in MODEL_FIELDS}) if read else None
+
+    def _live_state(self) -> Mapping[str, str]:
+        """Ask the host for its live state; a hook that fails is said and does no harm."""
+        hook = self.run.means.reinject
+        try:
+            return dict(hook() or {}) if hook else {}
+        except (TypeError, ValueError, LookupError, AttributeError, RuntimeError, OSError) as error:
+            self.notes.append(f"reinject failed: {type(error).__name__}: {error}")
+            return {}
 
     def _live(self) -> list[Fold]:
         track = self.track
@@ -136,7 +155,7 @@ class Prepared:
         wire = self.track.format
         return Scene(
             wire=wire, messages=list(wire.messages(shown)), payload=payload, system=run.means.system,
-            tools=run.means.tools, policy=run.policy, model=run.model.name,
+            tools=run.means.tools, policy=run.policy, model=run.model.name, hints=wire.hints() if run.hints else {},
         )  # fmt: skip
 
     def ladder(self) -> Generator[Ask, Reply, Outcome]:
@@ -152,23 +171,36 @@ class Prepared:
         if tries and run.session.failures >= BREAKER and not self.why.startswith("asked"):
             self.rungs.append(Rung(name="breaker", ok=False, why=f"{run.session.failures} summaries failed in a row"))
             tries = 0
-        plan = Plan(prompt=self._prompt(), warm=False, transcripts=(), tries=tries, turn=facts.turn,
-                    retry=data.prompt("retry", self.document.language))  # fmt: skip
-        return replace(plan, warm=self._warm_fits(), transcripts=self._transcripts()) if tries else plan
+        if not tries:
+            return Plan(prompt="", warm=False, transcripts=(), tries=0, turn=facts.turn, retry="")
+        return Plan(
+            prompt=self._prompt(),
+            warm=self._warm_fits(),
+            transcripts=self._transcripts(),
+            tries=tries,
+            turn=facts.turn,
+            retry=data.prompt("retry", self.document.language),
+        )
 
     def _prompt(self) -> str:
         policy, language = self.run.policy, self.document.language
         facts, phrases = self.facts, tables().languages[language]
         mask = masking.masked if policy.mask_secrets else str
         users = [w for at in facts.users if (w := data.markers().own_words(facts.items[at].text).strip())]
-        return data.prompt("handover", language).format(
-            request=mask(users[-1][:4_000]) if users else "—",
-            document="\0document\0",
-            language=phrases.name,
-            limit=policy.summary_tokens * 2,
-            focus=f"\n\nFocus: {self.focus}" if self.focus else "",
-            extra=f"\n\n{policy.summary_prompt}" if policy.summary_prompt else "",
-        )
+        holes = {
+            "request": mask(users[-1][:4_000]) if users else "—",
+            "document": DOCUMENT,
+            "language": phrases.name,
+            "limit": str(self._limit),
+            "focus": f"\n\nFocus: {self.focus}" if self.focus else "",
+            "extra": f"\n\n{policy.summary_prompt}" if policy.summary_prompt else "",
+        }
+        return re.sub(r"\{(\w+)\}", lambda hole: holes.get(hole[1], hole[0]), data.prompt("handover", language))
+
+    @property
+    def _limit(self) -> int:
+        """Characters a summarizer may add."""
+        return 2 * self.run.policy.summary_tokens
 
     def _warm_fits(self) -> bool:
         """Say whether the agent's own request can carry the instruction, with the margin of S12."""
@@ -215,6 +247,7 @@ class Prepared:
             prompt="",
             language=self.document.language,
             source=sum(len(items[at].text) for at in self.span.places),
+            limit=self._limit,
             markers=markers,
             languages=data.phrases(),
             mask=masking.masked if self.run.policy.mask_secrets else str,
@@ -244,18 +277,32 @@ class Prepared:
         span = replace(self.span, last=start - 1, keep=tuple(at for at in self.span.keep if at < start))
         return Prepared(run=self.run, span=span, why=self.why, focus=self.focus)
 
+    def futile(self, document: Handover) -> str:
+        """Say why a Fold with this document is not worth it; empty if it is."""
+        before = sum(self.track.sizes[at] for at in self.span.places) + sum(
+            self.facts.count(f.text) for f in self._live()
+        )
+        after = self.facts.count(self._text(document))
+        if after <= (1 - max(self.run.policy.margin, _PROGRESS)) * before:
+            return ""
+        return f"no major compaction: it would free {max(before - after, 0):,.0f} of {before:,.0f} tokens only"
+
+    def _text(self, document: Handover) -> str:
+        text = render(document, tables().languages[document.language])
+        return text.encode("utf-8", "replace").decode("utf-8")
+
     def _folded(self, document: Handover, rungs: tuple[Rung, ...], *, by_model: bool) -> Major:
         run, facts, span = self.run, self.facts, self.span
         asked = any(r.name.startswith(("warm", "flat")) for r in rungs)
-        major = Major(rungs=rungs, asked=asked, by_model=by_model, units=self._units(rungs))
-        text = render(document, tables().languages[document.language]).encode("utf-8", "replace").decode("utf-8")
-        fold = fold_of(facts, span, text, why=self.why)
-        before = sum(self.track.sizes[at] for at in span.places) + sum(facts.count(f.text) for f in self._live())
-        after = facts.count(text)
-        if after > (1 - max(run.policy.margin, _PROGRESS)) * before:
-            freed = max(before - after, 0)
-            major.notes.append(f"no major compaction: it would free {freed:,.0f} of {before:,.0f} tokens only")
+        major = Major(rungs=rungs, asked=asked, by_model=by_model, units=self.units(rungs), notes=list(self.notes))
+        phrases = tables().languages[document.language]
+        most = len(self._text(self.document)) if self.document else 0
+        document = shrunk(document, max(most, self.wanted.size + fixed_size(document)), phrases)
+        if why := self.futile(document):
+            major.notes.append(why)
             return major
+        text = self._text(document)
+        fold = fold_of(facts, span, text, why=self.why)
         if broken := refuse(fold, facts, run.policy):
             major.notes.append(f"no major compaction: {broken.law}: {broken.why}")
             return major
@@ -264,7 +311,7 @@ class Prepared:
         major.survived = consistency(self.full, f"{text}\n{self.wanted.visible}", leaving.__contains__)
         return major
 
-    def _units(self, rungs: tuple[Rung, ...]) -> float:
+    def units(self, rungs: Sequence[Rung]) -> float:
         """Price the summarizer's answers at the agent's prices, or its own if it has some."""
         prices, summarizer = self.run.model.prices, self.run.means.summarizer
         rate = (summarizer.price / prices.base) if summarizer and summarizer.price and prices.base else 1.0

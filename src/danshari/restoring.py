@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from danshari.compaction import Compaction
-from danshari.core.edits import Edit, Fold, Ledger, Restore, resolve
+from danshari.core.edits import Drop, Edit, Fold, Ledger, Restore, resolve
 from danshari.deciding import Decision
 from danshari.errors import ArgumentError
 from danshari.running import Run
@@ -62,7 +62,10 @@ def _restore(run: Run, track: Track, places: Sequence[int], before: Ledger, by: 
         edits.append(Restore(id=items[at].id, by=by, why=by, seen=items[-1].id))
         if at in shown.texts:
             edits.append(replace(shown.texts[at], seen=items[-1].id))
-    edits += [replace(fold, seen=items[-1].id) for start, (_, fold) in shown.folds.items() if start in wanted]
+    dropped = {id(edit): edit for at, edit in shown.gone.items() if at in wanted and isinstance(edit, Drop)}
+    folded = [fold for start, (_, fold) in shown.folds.items() if start in wanted]
+    edits += [replace(drop, seen=items[-1].id) for drop in dropped.values()]
+    edits += [replace(fold, seen=items[-1].id) for fold in folded]
     run.session = run.session.append(tuple(edits))
     run.disturbed = min(wanted)
     track.resolve(run.session.ledger)

@@ -5,16 +5,15 @@ No lock, no fault handling and no saving here; `compactor` adds those.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 from danshari import data
-from danshari.archive.base import Archive, Entry, entry_of
+from danshari.archive.base import Archive
 from danshari.compaction import Compaction, Held
-from danshari.core.edits import Drop, Edit, Fold, Replace
+from danshari.core.edits import Edit
 from danshari.core.plan import Situation, pressure_of, rest_after, soft_line
 from danshari.core.policy import Policy
 from danshari.core.prices import Model
@@ -23,7 +22,8 @@ from danshari.deciding import Decision, admitted, binds, decide, strip_dead, wei
 from danshari.formats import Format, detect
 from danshari.major import Pending, booked, of_moment
 from danshari.preparing import Major, Means
-from danshari.track import Track, same_pieces, touched_by
+from danshari.track import Track, originals, same_pieces, touched_by
+from danshari.usage import floor_of
 
 Mode = Literal["view", "replace"]
 
@@ -64,6 +64,8 @@ class Run:
         """Tools and system prompt behind `floor`."""
         self.pending: Pending | None = None
         """A summary being written in the background."""
+        self.futile_until = 0
+        """Turn before which no major compaction is worked out again: the last would have freed too little."""
 
     def format_of(self, payload: Any) -> tuple[Format, tuple[str, ...]]:
         """Detect the format anew only until the conversation has shown messages that one format alone has."""
@@ -86,7 +88,9 @@ class Run:
         until: int = 0,
     ) -> Compaction:
         """Follow the conversation, admit, weigh, commit, write; `full` asks for a major compaction."""
-        messages = self._recovered(wire, wire.messages(payload))
+        given = wire.messages(payload)
+        messages = self._recovered(wire, given)
+        until += len(messages) - len(given) if until else 0  # in replace mode the caller counts the messages it holds
         track = self._follow(messages, wire, notes)
         facts = track.facts
         if not facts.items:
@@ -143,12 +147,13 @@ class Run:
     def count_floor(self, tools: Any, system: Any) -> None:
         """Count what comes before the messages: tool schemas and the system prompt."""
         self.means.tools, self.means.system = tools, system
-        if (tools, system) == self.counted:
-            return
-        self.counted = (tools, system)
-        count = data.estimator("literal" if self.policy.estimate == "literal" else self.model.family)
-        texts = [v if isinstance(v, str) else json.dumps(v, default=str) for v in (tools, system) if v]
-        self.floor = sum(count(text) for text in texts)
+        if (tools, system) != self.counted:
+            self.counted = (tools, system)
+            self.floor = floor_of(tools, system, data.estimator(self._family))
+
+    @property
+    def _family(self) -> str:
+        return "literal" if self.policy.estimate == "literal" else self.model.family
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -177,8 +182,7 @@ class Run:
     def _follow(self, messages: Sequence[Any], wire: Format, notes: list[str]) -> Track:
         track = self.track
         if track is None or track.format is not wire or not track.follow(messages, self.session.ledger):
-            family = "literal" if self.policy.estimate == "literal" else self.model.family
-            track = Track(wire, data.tools(), data.estimator(family))
+            track = Track(wire, data.tools(), data.estimator(self._family))
             track.follow(messages, self.session.ledger)
             track.resolve(self.session.ledger)
         self.track = track
@@ -266,19 +270,10 @@ class Run:
         track = self.track
         if not edits or track is None:
             return
-        self.archive.put(self._originals(track, edits))
+        self.archive.put(originals(track, edits))
         turn = track.facts.turn
         self.session = self.session.commit(tuple(edits), turn) if batch else self.session.append(tuple(edits))
         track.apply(edits, self.session.ledger)
-
-    def _originals(self, track: Track, edits: Sequence[Edit]) -> list[Entry]:
-        facts = track.facts
-        entries = []
-        for edit in edits:
-            for at in touched_by(track, edit) if isinstance(edit, Replace | Drop | Fold) else ():
-                call = facts.call_of.get(at)
-                entries.append(entry_of(facts.items[at], facts.items[call].text[:300] if call is not None else ""))
-        return entries
 
     def bind(self) -> tuple[list[Edit], list[str]]:
         """See to thinking whose prefix changed: leave it out, or ask the provider to drop it; give edits and notes."""

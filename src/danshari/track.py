@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from danshari.core.edits import Edit, Effects, Insert, Replace, Restore, View, resolve
+from danshari.archive.base import Entry, entry_of
+from danshari.core.edits import Drop, Edit, Effects, Fold, Insert, Replace, Restore, View, resolve
 from danshari.core.facts import Facts
 from danshari.core.model import Chain
 from danshari.core.tokens import Estimator
@@ -132,3 +133,14 @@ def touched_by(track: Track, edit: Edit) -> list[int]:
     if edit.first not in index or edit.last not in index:
         return []
     return list(range(index[edit.first], index[edit.last] + 1))
+
+
+def originals(track: Track, edits: Sequence[Edit]) -> list[Entry]:
+    """Make archive entries of everything that edits take out of sight."""
+    facts = track.facts
+    entries = []
+    for edit in edits:
+        for at in touched_by(track, edit) if isinstance(edit, Replace | Drop | Fold) else ():
+            call = facts.call_of.get(at)
+            entries.append(entry_of(facts.items[at], facts.items[call].text[:300] if call is not None else ""))
+    return entries

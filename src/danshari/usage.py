@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
+from danshari.core.tokens import Estimator
 from danshari.errors import ArgumentError
 
 
@@ -39,3 +41,9 @@ def cached_tokens(usage: Mapping[str, Any]) -> float:
 def _number(usage: Mapping[str, Any], key: str) -> float:
     value = usage.get(key)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+
+
+def floor_of(tools: Any, system: Any, count: Estimator) -> float:
+    """Estimate the tokens of what comes before the messages: tool schemas and the system prompt."""
+    texts = [v if isinstance(v, str) else json.dumps(v, default=str) for v in (tools, system) if v]
+    return sum(count(text) for text in texts)

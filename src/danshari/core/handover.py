@@ -203,14 +203,7 @@ def patched(document: Handover, delta: Delta, *, turn: int) -> Handover:
     for name in MODEL_FIELDS:
         kept = [p for p in document[name] if " ".join(p.text.split()) not in gone]
         fresh = [Point(text=t.strip(), turn=turn, by="model") for t in delta.add.get(name, ()) if t.strip()]
-        if name in ("notes", "next") and fresh:
-            kept = [p for p in kept if p.by != "model"] if name == "next" else []
+        if name in ("notes", "next") and fresh:  # a model's newest account stands alone
+            kept = [p for p in kept if p.by != "model"]
         fields[name] = newest([*kept, *fresh])
     return replace(document, fields=fields)
-
-
-def sized(document: Handover) -> int:
-    """Estimate the characters of the rendered document."""
-    return 160 + sum(
-        16 + sum(p.size for p in points) for name, points in document.fields.items() if points and name in ROW
-    )

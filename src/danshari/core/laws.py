@@ -77,6 +77,9 @@ def _span(edit: Drop | Fold, facts: Facts, policy: Policy) -> tuple[str, str] | 
     if isinstance(edit, Fold) and not valid_text(edit.text):
         return "valid text", "the hand-over holds a lone surrogate"
     kept = set(edit.keep) if isinstance(edit, Fold) else set()
+    halves = {item.call for item in items[first : last + 1] if item.id in kept and item.call}
+    if any(item.call in halves and item.id not in kept for item in items[first : last + 1] if item.kind != "media"):
+        return "whole rounds", "the span would leave a call without its result, or a result without its call"
     for item in items[first : last + 1] if not everything else ():
         if item.id not in kept and protected(item, policy):
             return "protection", f"{item.name or 'an item'} in the span is protected or pinned"

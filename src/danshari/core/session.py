@@ -13,7 +13,7 @@ from danshari.core.prices import Prices
 
 FORMAT = 2
 """Format number of a saved session; 1 knew no hand-overs."""
-KEPT_HANDOVERS = 3
+KEPT_HANDOVERS = 16
 """So many documents are kept, for undo."""
 THRASH = 3
 """Major compactions in a row, each within `THRASH` turns of the last, from which another is no help."""

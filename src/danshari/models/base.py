@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from danshari.core.request import Reply, Request
-from danshari.errors import ArgumentError, ModelError
+from danshari.errors import ArgumentError, GivenUp, ModelError
 
 if TYPE_CHECKING:
     import asyncio
@@ -63,7 +63,7 @@ def called(
             if inspect.isawaitable(value):
                 value = _awaited(value, loop, seconds)
             box.append(as_reply(value))
-        except Exception as fault:  # noqa: BLE001  (whatever a door raises is an answer: none)
+        except BaseException as fault:  # noqa: BLE001  (whatever a door raises is an answer: none)
             box.append(fault)
 
     thread = threading.Thread(target=work, name="danshari-summarizer", daemon=True)
@@ -73,12 +73,12 @@ def called(
         thread.join(min(_POLL, seconds - waited))
         waited += _POLL
         if gone():
-            raise ModelError("given up by the caller")
+            raise GivenUp("given up by the caller")
     if not box:
         raise ModelError(f"no answer within {seconds:g} seconds")
     if isinstance(box[0], ModelError):
         raise box[0]
-    if isinstance(box[0], Exception):
+    if isinstance(box[0], BaseException):
         raise ModelError(f"{type(box[0]).__name__}: {box[0]}"[:300]) from box[0]
     reply: Reply = box[0]
     return reply
@@ -102,6 +102,9 @@ def as_reply(value: Any) -> Reply:
     Raises ModelError where no text can be found in it.
     """
     if isinstance(value, Reply):
+        sizes = (value.read, value.cached, value.written)
+        if not isinstance(value.text, str) or not all(isinstance(n, int) and n >= 0 for n in sizes):
+            raise ModelError(f"a Reply that holds no text or no sizes: {str(value)[:200]}")
         return value
     if isinstance(value, str):
         return Reply(text=value)

@@ -20,6 +20,8 @@ PROSE = 6_000
 """Characters of a plain-prose answer that are taken as notes; more is no summary."""
 _ECHO = 0.5
 """Share of the prompt's lines that an answer may repeat."""
+_NUMBER = re.compile(r"\d{3,}")
+"""Numbers that must stand in the conversation."""
 _FENCED = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n?```\s*\Z", re.DOTALL)
 _THOUGHT = re.compile(r"<(think|thinking|analysis|scratchpad)>.*?(?:</\1>|\Z)", re.DOTALL)
 
@@ -37,6 +39,8 @@ class Ground:
     language: str
     source: int
     """Characters of what the hand-over replaces."""
+    limit: int
+    """Characters a change may add."""
     markers: Markers
     languages: Mapping[str, Phrases]
     mask: Callable[[str], str] = str
@@ -65,7 +69,7 @@ def judged(reply: Reply, ground: Ground) -> Verdict:
         return Verdict(refused=f"longer than what it replaces ({len(text)} characters against {ground.source})")
     if refused := _content(text, ground):
         return Verdict(refused=refused)
-    found = _read(text)
+    found = _read(text, ground.markers.cues["answer"])
     if isinstance(found, str):
         return Verdict(refused=found)
     return _repaired(found, ground)
@@ -99,7 +103,7 @@ def _content(text: str, ground: Ground) -> str:
     return ""
 
 
-def _read(text: str) -> Delta | str:
+def _read(text: str, answers: re.Pattern[str]) -> Delta | str:
     """Read a change from JSON, fenced or bare; plain prose becomes notes; else say what is wrong."""
     fenced = _FENCED.match(text)
     body = fenced.group(1) if fenced else text
@@ -109,7 +113,7 @@ def _read(text: str) -> Delta | str:
         except (ValueError, RecursionError):
             return "broken JSON"
         return _delta(value)
-    if "```" in text or len(text) > PROSE:
+    if "```" in text or len(text) > PROSE or answers.search(text[:200]):
         return "an answer to the task instead of a change to the document"
     return Delta(add={"notes": (text,)})
 
@@ -142,6 +146,7 @@ def _repaired(delta: Delta, ground: Ground) -> Verdict:
     """Take out what is invented, what gives orders, and mask secrets; refuse where nothing sound is left."""
     made = Verdict()
     add: dict[str, tuple[str, ...]] = {}
+    room = ground.limit
     whole = [text for texts in delta.add.values() for text in texts]
     if spoke := _other_language(whole, ground):
         return Verdict(refused=f"written in another language ({spoke} instead of {ground.language})")
@@ -149,7 +154,11 @@ def _repaired(delta: Delta, ground: Ground) -> Verdict:
         sound = []
         for text in texts:
             kept = _sound(text, ground, made.repaired) if name == "notes" else _sound_point(text, ground, made.repaired)
+            if kept and len(kept) > room:
+                made.repaired.append("more than was asked for")
+                continue
             if kept:
+                room -= len(kept)
                 masked = ground.mask(kept)
                 if masked != kept:
                     made.repaired.append("secrets masked")
@@ -185,6 +194,9 @@ def _fault(text: str, ground: Ground) -> str:
     invented = [name for name in names(text) if not _is_known(name, ground.known)]
     if invented:
         return f"invented: {', '.join(sorted(invented)[:3])}"
+    unknown = [n for n in _NUMBER.findall(text) if n not in ground.known]
+    if unknown:
+        return f"invented: {', '.join(unknown[:3])}"
     if ground.markers.cues["orders"].search(text) and " ".join(text.split()) not in " ".join(ground.words.split()):
         return "an order that the user did not give"
     return ""
@@ -209,6 +221,7 @@ def known_names(texts: Iterable[str]) -> set[str]:
     """Collect the exact names of texts, and the parts of paths and dotted names."""
     found: set[str] = set()
     for text in texts:
+        found.update(_NUMBER.findall(text))
         for name in names(text):
             found.add(name)
             found.update(part for part in re.split(r"[/.:@]", name) if part)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from danshari.core.edits import Edit, Effects, Fold, covering
+from danshari.core.edits import Effects, Fold, covering
 from danshari.core.facts import Facts
 from danshari.core.laws import protected
 from danshari.core.policy import Policy
@@ -30,30 +29,55 @@ class Span:
         return [at for at in range(self.first, self.last + 1) if at not in kept]
 
 
-def span_of(facts: Facts, policy: Policy, tail: float, *, until: int = -1, outsized: float = 0.0) -> Span | None:
+def span_of(
+    facts: Facts, policy: Policy, tail: float, effects: Effects, *, until: int = -1, outsized: float = 0.0
+) -> Span | None:
     """Choose the span: after the head (system, first request), before the newest whole rounds of up to `tail` tokens.
 
     `until` is a position (exclusive) that the span must not pass, -1 for none: "up to here". A first request of more
-    than `outsized` tokens is no head; its words are quoted and its paste becomes data. None where nothing can leave.
+    than `outsized` tokens is no head; its words are quoted and its paste becomes data. A hand-over in force is
+    swallowed whole or not at all. None where nothing can leave.
     """
     items = facts.items
-    if policy.shape == "seed" and (facts.closed() or _answered(facts)):
+    if policy.shape == "seed" and _answered(facts):
         first = next((at for at, item in enumerate(items) if item.role != "system"), len(items))
-        last = len(items) - 1 if until < 0 else until - 1
-        system = [at for at in range(first, last + 1) if items[at].role == "system"]
-        return Span(first=first, last=last, keep=tuple(system)) if first < last else None
-    end = _tail_start(facts, tail)
-    if until >= 0:
-        end = min(end, until)
-    first = _head_end(facts, end, outsized)
+        end = len(items) if until < 0 else until
+    else:
+        end = _tail_start(facts, tail) if until < 0 else min(_tail_start(facts, tail), until)
+        first = _head_end(facts, end, outsized)
     while end > first and facts.splits(first, end - 1):
         end -= 1
+    first, end = _around(effects, first, end, widen=until < 0)
+    if any((start, last + 1) == (first, end) for start, (last, _) in effects.folds.items()):
+        return None  # nothing new since the last one
     if end - first < 2 and not (end > first and len(items[first].text) > PASTE):
         return None
-    span = range(first, end)
-    keep = [at for at in span if items[at].role == "system" or protected(items[at], policy)]
-    media = [at for at in span if items[at].kind == "media" and items[at].role == "user" and not items[at].call]
-    return Span(first=first, last=end - 1, keep=tuple(sorted({*keep, *media[-MEDIA:]})))
+    return Span(first=first, last=end - 1, keep=_kept(facts, policy, range(first, end)))
+
+
+def _around(effects: Effects, first: int, end: int, *, widen: bool) -> tuple[int, int]:
+    """Move the borders so that they part no hand-over in force."""
+    for start, (last, _) in sorted(effects.folds.items()):
+        if start < first <= last:
+            first = start
+        if start < end <= last:
+            end = last + 1 if widen else start
+    return first, end
+
+
+def _kept(facts: Facts, policy: Policy, span: range) -> tuple[int, ...]:
+    """List what stays inside a span: system texts, what is protected or pinned with its partners, the user's images."""
+    items, everything = facts.items, policy.shape == "seed"
+    kept = {at for at in span if items[at].role == "system"}
+    if not everything:
+        kept |= {at for at in span if protected(items[at], policy)}
+        media = [at for at in span if items[at].kind == "media" and items[at].role == "user" and not items[at].call]
+        kept.update(media[-MEDIA:])
+    calls = {items[at].call for at in kept if items[at].call}
+    turns = {items[at].turn for at in kept if items[at].call}
+    kept |= {at for at in span if items[at].call in calls and items[at].call}
+    kept |= {at for at in span if items[at].kind == "reasoning" and items[at].turn in turns}  # a call needs its own
+    return tuple(sorted(kept))
 
 
 def _answered(facts: Facts) -> bool:
@@ -110,8 +134,3 @@ def newest_messages(facts: Facts, count: int) -> int:
     while start > 0 and facts.splits(start, len(facts.items) - 1):
         start -= 1
     return start
-
-
-def swallowed(effects: Effects, span: Span) -> Sequence[Edit]:
-    """List the live hand-overs that a new one over `span` replaces."""
-    return [fold for start, (end, fold) in effects.folds.items() if span.first <= start and end <= span.last]

@@ -15,6 +15,8 @@ from danshari.core.request import Reply
 from danshari.errors import ModelError
 from danshari.passes.checks import Ground, judged
 
+DOCUMENT = "\0document\0"
+"""Stands in a prompt where the document so far goes."""
 How = Literal["warm", "flat"]
 Rendering = Callable[[Handover], str]
 """Writes the document for a prompt."""
@@ -94,8 +96,8 @@ def summarize(document: Handover, plan: Plan, ground: Ground, render: Rendering)
 
 
 def _instruction(plan: Plan, document: str, why: str) -> str:
-    text = plan.prompt.replace("\0document\0", document)
-    return f"{plan.retry.format(why=why)}\n\n{text}" if why and plan.retry else text
+    text = plan.prompt.replace(DOCUMENT, document)
+    return f"{plan.retry.replace('{why}', why)}\n\n{text}" if why and plan.retry else text
 
 
 def _in_pieces(

@@ -10,6 +10,10 @@ from danshari.core.handover import DROP_ORDER, FIELDS, MANDATORY, FieldRow, Hand
 from danshari.core.handover_text import Phrases, render
 from danshari.core.names import names
 
+_FRAME = 60
+"""Characters of opening and ending beside the opening's words."""
+_SAID = 1.5
+"""What a model and the host said may take, over the typed room; beyond it the newest stays."""
 TYPED = ((6_000, 0.25), (12_000, 0.4))
 """(characters, share): the part of a document's room that typed fields may take; the larger it is, the more of it."""
 
@@ -26,8 +30,8 @@ def fitted(
 
     Mandatory fields stay whole whatever the size. They count only against a hard one, and leave at least a fifth of it.
     """
-    fixed = sum(p.size for name in (*MANDATORY, "views") for p in full[name])  # views have a size of their own
-    frame = len(phrases.opening) + 60
+    fixed = fixed_size(full)
+    frame = len(phrases.opening) + _FRAME
     room = max(size - fixed - frame, size // 5) if hard else size
     fields = {name: full[name] for name in (*MANDATORY, "views") if full[name]}
     dropped = dict(full.dropped)
@@ -46,6 +50,11 @@ def fitted(
     return shrunk(made, max(size, fixed + size // 5) if hard else size + fixed + frame, phrases)
 
 
+def fixed_size(document: Handover) -> int:
+    """Give the characters that no size counts against: mandatory fields, and views, which have a size of their own."""
+    return sum(p.size for name in (*MANDATORY, "views") for p in document[name])
+
+
 def _typed_share(room: int) -> float:
     (small, least), (large, most) = TYPED
     return least + (most - least) * min(max((room - small) / (large - small), 0.0), 1.0)
@@ -58,7 +67,9 @@ def _shared(full: Handover, room: int) -> dict[str, tuple[Point, ...]]:
     """
     need = {r.name: sum(p.size for p in full[r.name]) for r in FIELDS if r.name not in (*MANDATORY, "views", "lines")}
     said = {name: sum(p.size for p in full[name] if p.by != "code") for name in need}
-    due = {name: min(n, max(int(_share(name) * room), said[name])) for name, n in need.items()}
+    told = sum(said.values())
+    scale = min(1.0, _SAID * room / told) if told else 1.0
+    due = {name: min(n, max(int(_share(name) * room), int(scale * said[name]))) for name, n in need.items()}
     spare = room - sum(due.values())
     for name in _NEEDY:
         more = max(min(need[name] - due[name], spare), 0)

@@ -38,6 +38,8 @@ HEAD_START = 200
 """Letters of plain text taken as given, so that the first lines are free."""
 SHORT, LONG = 8, 300
 """Characters of a line that can be kept; a shorter call argument is shown with its key."""
+_READ = 20_000
+"""Characters of a line too long to keep that are read for names."""
 _LABEL = 18
 """Characters of a group's label line beside the path: turn and recall id."""
 _NUMBERED = re.compile(r"^\s*\d+(?:→|\t|\| ?|:(?!\d)|-(?!\d)\s?)")
@@ -129,6 +131,8 @@ def _group(facts: Facts, at: int, known: str, stale: str) -> str:
 
 
 def _line(text: str, named: str | None = None) -> _Line:
+    if len(text) > LONG:  # never kept whole: only its names count
+        return _Line(text, names(text[:_READ], quoted=True), sum(map(str.isalnum, text[:_READ])), 0)
     found = names(text if named is None else named, quoted=True)
     outer = [n for n in found if not any(n != m and n in m for m in found)]
     inside = sum(sum(map(str.isalnum, n)) * text.count(n) for n in outer)

@@ -10,14 +10,14 @@ from danshari.core.handover_text import Phrases
 from danshari.core.markers import Markers
 
 _WORD = re.compile(r"[^\W\d_]+")
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\S*[/\\_]\S*", re.DOTALL)
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|[^\s/\\_]*[/\\_]\S*", re.DOTALL)
 _LOOKED_AT = 6_000
 """Characters of the user's words that decide."""
 
 
 def spoken(texts: Iterable[str], languages: Iterable[Phrases], *, default: str = "en") -> str:
     """Name the language of texts: by script where that decides, else by frequent small words; else the default."""
-    text = _CODE.sub(" ", "\n".join(texts))[:_LOOKED_AT]
+    text = _CODE.sub(" ", "\n".join(texts)[: 2 * _LOOKED_AT])[:_LOOKED_AT]
     rows = list(languages)
     letters = sum(c.isalpha() for c in text)
     if not letters:

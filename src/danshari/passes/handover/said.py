@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from danshari.core.facts import Facts
 from danshari.core.handover import Point
 from danshari.core.markers import Markers, sentences
-from danshari.core.names import names
 
 SHORTEST, LONGEST = 16, 320
 """Characters of a sentence worth quoting."""
@@ -17,7 +16,8 @@ _WIDE = "\u2e7f"
 _RECENT = 3
 """Newest texts of the assistant that may say what comes next."""
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_VALUE = re.compile(r"\d[\d.,:/-]*|`[^`]*`|\"[^\"]*\"|'[^']*'|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+\b")
+_VALUE = re.compile(r"(?<![\w-])\d[\d.,:/-]*(?![\w-])|\"[^\"]*\"")
+"""What may change without the subject changing: numbers of their own, and quotations."""
 _WORD = re.compile(r"[A-Za-z_]{4,}|[\u4e00-\u9fff]")
 _COMMON = {"with", "that", "this", "from", "have", "will", "been", "into", "then", "when", "they", "their", "there"}
 _STATED = ("ruled_out", "cancelled", "decision", "conclusion")
@@ -80,12 +80,6 @@ def _names(cancel: str, claim: str) -> bool:
 
 def _words(text: str) -> set[str]:
     return {w.lower() for w in _WORD.findall(text)} - _COMMON
-
-
-def worth(point: Point, latest: int) -> float:
-    """Rank a claim: exact names and numbers, then nearness."""
-    value = 0.6 * min(len(names(point.text)), 3) + (0.4 if re.search(r"\d", point.text) else 0.0)
-    return value + 2.0 * point.turn / max(latest, 1)
 
 
 def next_step(facts: Facts, places: Iterable[int], markers: Markers) -> list[Point]:

@@ -33,7 +33,7 @@ def todo(facts: Facts, places: Iterable[int], markers: Markers) -> list[Point]:
         whole = list(_rows(given))
         if isinstance(given.get("plan"), str):
             plans = [Point(text=given["plan"], label="plan", turn=item.turn, source=(item.id,))]
-        elif whole:
+        elif whole or any(value == [] for value in given.values()):
             lists[item.name] = {str(n): row for n, row in enumerate(whole)}
             latest[item.name] = at
         else:
@@ -97,7 +97,7 @@ def handles(facts: Facts, places: Iterable[int], markers: Markers, phrases: Phra
         if item.kind not in ("result", "text") or item.role == "assistant":
             continue
         probe = item.text[:4000]
-        for name in [n for n in alive if n in probe]:
+        for name in [n for n in alive if _mentions(probe, n)]:
             if markers.ended.search(probe) and not markers.running.search(probe):
                 del alive[name]
         started = markers.running.search(probe) if item.kind == "result" else None
@@ -119,6 +119,11 @@ def handles(facts: Facts, places: Iterable[int], markers: Markers, phrases: Phra
             turn=item.turn, source=(item.id,), key=item.call,
         )  # fmt: skip
     return list(alive.values())
+
+
+def _mentions(text: str, name: str) -> bool:
+    """Say whether a name stands in a text as a whole word."""
+    return name in text and bool(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text))
 
 
 def _about(facts: Facts, at: int) -> str:

@@ -117,11 +117,18 @@ def _tested(
     )
     made._failing.pop(key, None)
     if good:
-        made._failing.clear()
+        for failed in [k for k in made._failing if _covers(key, k)]:
+            del made._failing[failed]
         made.tests = [point]
     else:
         made._failing[key] = point
         made.tests = []
+
+
+def _covers(passed: str, failed: str) -> bool:
+    """Say whether a run that passed is the same as, or wider than, one that failed: it names nothing beyond it."""
+    words = {w for w in passed.split() if not w.startswith("-")}
+    return words <= set(failed.split())
 
 
 def outcome(runner: Runner, text: str, *, good: bool) -> list[str]:
