@@ -39,7 +39,9 @@ def handover(
     track.follow(wire.messages(messages), ())
     wanted = Wanted(size=size, hard=hard, language=language, focus=focus, restore=restore)
     facts = track.facts
-    return masking.masked_document(extract(facts, range(len(facts.items)), tables(), wanted))
+    return masking.masked_document(
+        extract(facts, range(len(facts.items)), tables(), wanted), (item.text for item in facts.items)
+    )
 
 
 def handover_text(document: Handover) -> str:

@@ -108,7 +108,7 @@ class Prepared:
         )
         self.full = draft(facts, places, tables(), self.wanted, older=older).with_field("live", live)
         made = extract(facts, places, tables(), self.wanted, older=older, full=self.full)
-        self.document = masking.masked_document(made) if policy.mask_secrets else made
+        self.document = self._masked(made) if policy.mask_secrets else made
 
     def _older(self) -> Handover | None:
         """Give the document in force inside the span; one that is no longer kept is read back from its text."""
@@ -134,6 +134,9 @@ class Prepared:
         return [
             f for start, (end, f) in track.effects.folds.items() if self.span.first <= start and end <= self.span.last
         ]
+
+    def _masked(self, document: Handover) -> Handover:
+        return masking.masked_document(document, (item.text for item in self.facts.items))
 
     def _visible(self) -> str:
         """Join the texts that stay beside the document."""

@@ -20,7 +20,7 @@ from danshari.core.request import Request
 from danshari.errors import ArgumentError, MissingExtra, ModelError
 from danshari.formats import named
 from danshari.models import as_reply, called
-from danshari.models.endpoint import LARGEST, body_of
+from danshari.models.endpoint import LARGEST, LIMITS, body_of
 from danshari.passes.checks import known_names
 from danshari.testing import Call, Turn, conversation
 
@@ -122,7 +122,7 @@ def test_every_style_of_endpoint(server: str, style: Any, same: bool) -> None:
         "k" if style == "anthropic" else "Bearer k"
     )
     assert body["input" if style == "openai-responses" else "messages"]
-    assert body.get("max_tokens") or body.get("max_output_tokens")
+    assert any(body.get(limit) for limit in LIMITS)
 
 
 @pytest.mark.parametrize(

@@ -130,9 +130,17 @@ def _take(points: list[Point], line: str, verbatim: bool, headings: Iterable[str
 
 
 def found_in(text: str) -> tuple[int, int] | None:
-    """Find where a rendered document begins and ends in a text block; None if there is none."""
+    """Find where a rendered document begins and ends in a text block; None if there is none.
+
+    A document has an opening, headings unless it is empty, and an ending; a quotation of our markers has not.
+    """
     start = 0 if text.startswith(OPENING) else text.find("\n" + OPENING) + 1
     if not text.startswith(OPENING, start):
         return None
     end = text.find("\n" + ENDING, start)
-    return (start, end + 1 + len(ENDING)) if end > start else None
+    if end < start:
+        return None
+    first, *rest = text[start:end].split("\n")
+    if not _OPENED.match(first) or (rest and not any(map(_HEADED.match, rest))):
+        return None
+    return start, end + 1 + len(ENDING)

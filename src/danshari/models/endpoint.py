@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -55,7 +56,7 @@ def endpoint(
     sent = {"content-type": "application/json", **_authority(style, key), **(headers or {})}
 
     def ask(request: Request) -> Reply:
-        body = body_of(request, style, request.model if request.warm and request.model else model)
+        body = body_of(request, style, model)
         return as_reply(_posted(target, body, sent, seconds))
 
     return Summarizer(door=ask, window=window, same=same, name=f"{model} at {url}")
@@ -71,23 +72,32 @@ def body_of(request: Request, style: Style, model: str) -> dict[str, Any]:
     """Write the request's body; a flat one in the endpoint's own format, whatever the conversation's."""
     if request.warm and request.format != style:
         raise ModelError(f"a warm request is {request.format}; the endpoint takes {style}")
-    limit = {"openai-responses": "max_output_tokens"}.get(style, "max_tokens")
-    effort = _effort(style, request.effort)
-    if not request.warm:
-        text = "\n\n".join(_texts(request.messages))
-        turns = [{"role": "user", "content": text}]
-        return {"model": model, limit: request.most, ("input" if style == "openai-responses" else "messages"): turns,
-                **effort}  # fmt: skip
     where = "input" if style == "openai-responses" else "messages"
-    body = {"model": model, limit: request.most, **request.body, where: request.messages, **effort}
+    model = request.model or model
+    if not request.warm:
+        turns = [{"role": "user", "content": "\n\n".join(_texts(request.messages))}]
+        return {"model": model, _limit(style, model): request.most, where: turns, **_effort(style, request.effort)}
+    body = {"model": model, **request.body, where: request.messages, **_effort(style, request.effort)}
+    limit = next((k for k in LIMITS if k in body), _limit(style, model))
+    if limit not in body or "thinking" not in body:  # a thinking budget must stay below the limit it came with
+        body[limit] = request.most
     if request.tools:
         body.setdefault("tools", request.tools)
-    if request.system:
+    if request.system and style != "openai-chat":  # there it stands among the messages
         body.setdefault("instructions" if style == "openai-responses" else "system", request.system)
-    if style == "openai-chat":
-        body.pop("system", None)  # stands among the messages there
     body.pop("stream", None)
     return body
+
+
+LIMITS = ("max_output_tokens", "max_completion_tokens", "max_tokens")
+_NEWER = re.compile(r"(?:gpt-5|o\d)")
+"""OpenAI models that refuse `max_tokens` (API reference, 2026-10)."""
+
+
+def _limit(style: Style, model: str) -> str:
+    if style == "openai-responses":
+        return "max_output_tokens"
+    return "max_completion_tokens" if style == "openai-chat" and _NEWER.match(model) else "max_tokens"
 
 
 def _effort(style: Style, effort: str) -> dict[str, Any]:
