@@ -109,7 +109,8 @@ class _Walker:
         if item.role == "system":
             yield from (n for n in self.needs.item_lines[at] if markers.imperative.search(self.needs.lines.keys[n]))
         elif len(item.text) <= PASTE and (own := markers.own_words(item.text)):
-            yield from self.needs.lines.of(own)
+            whole = set(self.needs.item_lines[at])  # words inside a tag's line stand in no line of their own
+            yield from (n for n in self.needs.lines.of(own) if n in whole)
 
     def _result(self, at: int) -> None:
         facts = self.needs.facts

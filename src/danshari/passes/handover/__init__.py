@@ -12,7 +12,7 @@ from danshari.core.markers import Markers
 from danshari.passes.handover.fit import fitted
 from danshari.passes.handover.key_lines import key_lines
 from danshari.passes.handover.language import language_of
-from danshari.passes.handover.said import next_step, stated
+from danshari.passes.handover.said import next_step, overtaken, stated
 from danshari.passes.handover.state import handles, skills, todo
 from danshari.passes.handover.views import archived, last_views
 from danshari.passes.handover.words import labelled, most_telling, rules, user_words
@@ -65,10 +65,12 @@ def extract(
     spoken = {at for at in places if facts.items[at].role == "user" and facts.items[at].kind == "text"}
     unspoken = [at for at in places if at not in spoken]
 
+    gone = overtaken(facts, places, tables.markers)
+
     def fill(room: int, known: str) -> Sequence[Point]:
         return key_lines(
             facts, unspoken, room, known + wanted.visible, focus=wanted.focus, stale=phrases.texts["changed"],
-            users=[facts.items[at].text for at in spoken],
+            users=[facts.items[at].text for at in spoken], gone=gone,
         )  # fmt: skip
 
     room = int(_WORDS_SHARE * wanted.size)

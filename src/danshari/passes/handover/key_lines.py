@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from danshari.core.facts import Facts
@@ -84,11 +84,13 @@ def key_lines(
     focus: str = "",
     stale: str = "",
     users: Sequence[str] = (),
+    gone: Collection[str] = (),
 ) -> list[Point]:
     """Choose lines of the items at `places` within `room` characters, labels included, grouped by file.
 
     Names in `known` count as shown already. `stale` is said of a file that was changed after the lines were seen.
-    `users` are texts whose names weigh more, but whose lines stand elsewhere in the document.
+    `users` are texts whose names weigh more, but whose lines stand elsewhere in the document. A line that holds one of
+    `gone` is left out.
     """
     lines, seen = _read(facts, places)
     for text, role in [(focus, "focus"), *((text, "user") for text in users)]:
@@ -100,6 +102,8 @@ def key_lines(
     for text in known.split("\n"):
         fill.hold(_line(text.strip()))
     for line in lines.values():
+        if gone and facts.items[line.at].role == "assistant" and any(text in line.text for text in gone):
+            continue
         line.group = _group(facts, line.at, known, stale)
         fill.offer(line)
     fill.run()

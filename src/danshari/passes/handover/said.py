@@ -27,6 +27,19 @@ _FIELD = {"ruled_out": "ruled_out", "cancelled": "decisions", "decision": "decis
 
 def stated(facts: Facts, places: Iterable[int], markers: Markers) -> dict[str, list[Point]]:
     """Quote the assistant's claims by field, in order; a claim that a later one replaces is left out."""
+    claimed, cancels = _claimed(facts, places, markers)
+    return {name: in_force(points, cancels) for name, points in claimed.items()}
+
+
+def overtaken(facts: Facts, places: Iterable[int], markers: Markers) -> set[str]:
+    """Give the claims that later ones replaced: they must not come back as key lines."""
+    claimed, cancels = _claimed(facts, places, markers)
+    kept = {p.text for points in claimed.values() for p in in_force(points, cancels)}
+    return {p.text for points in claimed.values() for p in points} - kept
+
+
+def _claimed(facts: Facts, places: Iterable[int], markers: Markers) -> tuple[dict[str, list[Point]], list[Point]]:
+    """Collect the assistant's claims by field, and everybody's cancellations."""
     found: dict[str, list[Point]] = {"conclusions": [], "decisions": [], "ruled_out": []}
     cancels: list[Point] = []
     for at in places:
@@ -42,7 +55,7 @@ def stated(facts: Facts, places: Iterable[int], markers: Markers) -> dict[str, l
                 cancels.append(point)
             if item.role == "assistant":
                 found[_FIELD[cue]].append(point)
-    return {name: in_force(points, cancels) for name, points in found.items()}
+    return found, cancels
 
 
 def claims(text: str) -> Iterator[str]:
