@@ -27,8 +27,8 @@ from danshari.errors import ArgumentError, GivenUp, RecallError
 from danshari.formats import Format, named
 from danshari.looking import Look
 from danshari.models import Summarizer, as_door
-from danshari.preparing import Means
-from danshari.running import Mode, Run
+from danshari.running import Run
+from danshari.standing import Means, Mode
 from danshari.usage import input_tokens
 
 _log = logging.getLogger("danshari")

@@ -10,8 +10,8 @@ from danshari.core.facts import Facts
 from danshari.core.prices import Model
 from danshari.core.session import Session
 from danshari.formats import Format, named
-from danshari.major import Pending
-from danshari.running import Mode, Run
+from danshari.running import Run
+from danshari.standing import Mode, Pending
 
 
 class Look:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from danshari.asking import CALLER, NOBODY, Caller, driven
 from danshari.core.plan import soft_line
@@ -13,10 +13,7 @@ from danshari.deciding import Decision, binds, freed_by
 from danshari.passes.shapes import span_of
 from danshari.passes.summarize import Outcome
 from danshari.preparing import Major, Prepared
-
-if TYPE_CHECKING:
-    from danshari.running import Run
-
+from danshari.standing import Standing
 
 _OUTSIZED = 0.25
 """Share of the window from which a first request is no head: its paste becomes data."""
@@ -26,14 +23,16 @@ _WORTH = 0.3
 """Share of the view that a compaction the user asks for should replace, at the price of a shorter tail."""
 
 
-def line_of(run: Run) -> float:
+def line_of(run: Standing) -> float:
     """Give the tokens above which a major compaction is due where gentler passes do not suffice."""
     usable = run.model.window - run.reserve
     soft = min(soft_line(run.model.window, run.policy), usable)
     return max(run.policy.major * usable, soft) if run.policy.major else soft
 
 
-def of_moment(run: Run, payload: Any, decision: Decision, *, force: bool, full: bool, focus: str, until: int) -> Major:
+def of_moment(
+    run: Standing, payload: Any, decision: Decision, *, force: bool, full: bool, focus: str, until: int
+) -> Major:
     """Make a major compaction if one is asked for, ready, or due because the gentler edits would leave too much."""
     track = run.track
     assert track is not None
@@ -57,11 +56,11 @@ def of_moment(run: Run, payload: Any, decision: Decision, *, force: bool, full: 
     return Major()
 
 
-def _ratio(run: Run) -> float:
+def _ratio(run: Standing) -> float:
     return run.session.calibration.ratio
 
 
-def compact_major(run: Run, payload: Any, *, why: str, focus: str = "", until: int = -1) -> Major:
+def compact_major(run: Standing, payload: Any, *, why: str, focus: str = "", until: int = -1) -> Major:
     """Make the Fold of this moment; without edits where nothing can leave or nothing would be gained."""
     found = prepared(run, why=why, focus=focus, until=until)
     if isinstance(found, Major):
@@ -73,7 +72,7 @@ def compact_major(run: Run, payload: Any, *, why: str, focus: str = "", until: i
     return found.finished(driven(found.ladder(), found.scene(payload), run.means.summarizer, caller))
 
 
-def prepared(run: Run, *, why: str, focus: str = "", until: int = -1) -> Prepared | Major:
+def prepared(run: Standing, *, why: str, focus: str = "", until: int = -1) -> Prepared | Major:
     """Choose the span and work the document out; a `Major` without edits says why there is nothing to do."""
     track, policy = run.track, run.policy
     assert track is not None
@@ -108,7 +107,7 @@ def booked(session: Session, major: Major, turn: int) -> Session:
 
 
 @dataclass(slots=True, kw_only=True)
-class Pending:
+class Waiting:
     """A summary being written while the agent goes on; it stands for what was sent, and for nothing after."""
 
     prepared: Prepared
@@ -116,7 +115,7 @@ class Pending:
     outcome: list[Outcome] = field(default_factory=list)
 
 
-def _started(run: Run, payload: Any) -> Pending | None:
+def _started(run: Standing, payload: Any) -> Waiting | None:
     found = prepared(run, why="in the background")
     if isinstance(found, Major) or found.futile(found.document):
         return None
@@ -127,16 +126,16 @@ def _started(run: Run, payload: Any) -> Pending | None:
         target=lambda: box.append(driven(ladder, scene, summarizer, caller)), name="danshari-background", daemon=True
     )
     thread.start()
-    return Pending(prepared=found, thread=thread, outcome=box)
+    return Waiting(prepared=found, thread=thread, outcome=box)
 
 
-def _given_up(run: Run) -> float:
+def _given_up(run: Standing) -> float:
     """Let a background summary go; give what its answers cost, in units."""
     pending, run.pending = run.pending, None
     return pending.prepared.units(pending.outcome[0].rungs) if pending and pending.outcome else 0.0
 
 
-def _swap(run: Run, payload: Any, *, over: bool, hard: bool) -> Major:
+def _swap(run: Standing, payload: Any, *, over: bool, hard: bool) -> Major:
     """Take the finished summary; wait for it only at the hard line, and go on without it if it does not come."""
     pending = run.pending
     assert pending is not None
@@ -146,7 +145,8 @@ def _swap(run: Run, payload: Any, *, over: bool, hard: bool) -> Major:
         return Major()
     if pending.outcome and pending.prepared.track is run.track:
         run.pending = None
-        return pending.prepared.finished(pending.outcome[0])
+        made: Major = pending.prepared.finished(pending.outcome[0])
+        return made
     note = "the background summary did not come"
     if pending.outcome:
         note = "the background summary was given up: the conversation is no longer the one it was made of"

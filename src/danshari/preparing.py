@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from danshari import data, masking
 from danshari.asking import Scene, flattened
@@ -15,17 +15,14 @@ from danshari.core.handover import MODEL_FIELDS, Handover, Point
 from danshari.core.handover_text import parse, render
 from danshari.core.laws import refuse
 from danshari.core.request import Reply
-from danshari.models import Summarizer
 from danshari.passes.checks import Ground, known_names
 from danshari.passes.consistency import Survival, consistency
 from danshari.passes.handover import Tables, Wanted, draft, extract
 from danshari.passes.handover.fit import fixed_size, shrunk
 from danshari.passes.shapes import Span, fold_of, newest_messages
 from danshari.passes.summarize import DOCUMENT, Ask, Outcome, Plan, Rung, pieces, summarize
+from danshari.standing import Standing
 from danshari.track import Track
-
-if TYPE_CHECKING:
-    from danshari.running import Run
 
 MARGIN = 1.5
 """Free space must be this many times what a summary call needs, or no model is asked (seed 3, S12)."""
@@ -39,16 +36,6 @@ _PROGRESS = 0.1
 """Share of what leaves that a major compaction must free at least."""
 _PROMPT = 1_200
 """Tokens of the prompt around the document."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Means:
-    """What the host gave beside the messages."""
-
-    summarizer: Summarizer | None = None
-    reinject: Callable[[], Mapping[str, str]] | None = None
-    system: Any = None
-    tools: Any = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,7 +62,7 @@ def tables() -> Tables:
 class Prepared:
     """A span with its document, before any model is asked."""
 
-    run: Run
+    run: Standing
     span: Span
     why: str
     focus: str = ""

@@ -6,66 +6,26 @@ No lock, no fault handling and no saving here; `compactor` adds those.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from danshari import data
-from danshari.archive.base import Archive
 from danshari.compaction import Compaction, Held
 from danshari.core.edits import Edit
 from danshari.core.plan import Situation, pressure_of, rest_after, soft_line
 from danshari.core.policy import Policy
-from danshari.core.prices import Model
-from danshari.core.session import Session
 from danshari.deciding import Decision, admitted, binds, decide, strip_dead, weigh
 from danshari.formats import Format, detect
-from danshari.major import Pending, booked, of_moment
-from danshari.preparing import Major, Means
+from danshari.major import booked, of_moment
+from danshari.preparing import Major
+from danshari.standing import Standing
 from danshari.track import Track, originals, same_pieces, touched_by
 from danshari.usage import floor_of
 
-Mode = Literal["view", "replace"]
 
-
-class Run:
-    """The state of a running conversation, and what one call does to it."""
-
-    def __init__(
-        self,
-        policy: Policy,
-        model: Model,
-        archive: Archive,
-        *,
-        mode: Mode,
-        wire: Format | None,
-        clock: Callable[[], float],
-    ) -> None:
-        self.policy, self.model, self.archive, self.mode = policy, model, archive, mode
-        self.wire = wire
-        self.clock = clock
-        self.session = Session(policy=policy.name)
-        self.track: Track | None = None
-        self.source: list[Any] = []
-        """In replace mode, the full history behind what the caller holds."""
-        self.returned: list[Any] | None = None
-        """In replace mode, the messages returned last."""
-        self.hints = False
-        """Whether some request already carried thinking whose prefix changed."""
-        self.disturbed: int | None = None
-        """First position that an undo or pin changed since the last request."""
-        self.kept: list[int] = []
-        """In replace mode, the source index of every message returned last."""
-        self.floor = 0.0
-        """Tokens of system prompt and tool schemas, where given."""
-        self.means = Means()
-        """Summarizer, live state, system prompt and tools, as the host gave them."""
-        self.counted: tuple[Any, Any] = (None, None)
-        """Tools and system prompt behind `floor`."""
-        self.pending: Pending | None = None
-        """A summary being written in the background."""
-        self.futile_until = 0
-        """Turn before which no major compaction is worked out again: the last would have freed too little."""
+class Run(Standing):
+    """What one call does to a running conversation."""
 
     def format_of(self, payload: Any) -> tuple[Format, tuple[str, ...]]:
         """Detect the format anew only until the conversation has shown messages that one format alone has."""
@@ -149,11 +109,7 @@ class Run:
         self.means.tools, self.means.system = tools, system
         if (tools, system) != self.counted:
             self.counted = (tools, system)
-            self.floor = floor_of(tools, system, data.estimator(self._family))
-
-    @property
-    def _family(self) -> str:
-        return "literal" if self.policy.estimate == "literal" else self.model.family
+            self.floor = floor_of(tools, system, data.estimator(self.family))
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -182,7 +138,7 @@ class Run:
     def _follow(self, messages: Sequence[Any], wire: Format, notes: list[str]) -> Track:
         track = self.track
         if track is None or track.format is not wire or not track.follow(messages, self.session.ledger):
-            track = Track(wire, data.tools(), data.estimator(self._family))
+            track = Track(wire, data.tools(), data.estimator(self.family))
             track.follow(messages, self.session.ledger)
             track.resolve(self.session.ledger)
         self.track = track
@@ -216,15 +172,6 @@ class Run:
             self.session = replace(self.session, account=account)
 
     # ── weighing ─────────────────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def reserve(self) -> float:
-        """Tokens kept free for the answer."""
-        return min(self.policy.reserve * self.model.window, float(self.model.output))
-
-    def tokens(self, track: Track) -> float:
-        """Estimate the whole request, corrected by what the provider reported."""
-        return self.session.calibration.tokens(track.shown + self.floor)
 
     def _situation(self, track: Track, sent: int, *, force: bool) -> Situation:
         session, policy, window, turn = self.session, self.policy, self.model.window, track.facts.turn
@@ -337,9 +284,3 @@ class Run:
             hints=track.format.hints() if self.hints else {},
             notes=tuple(notes),
         )
-
-    def shape(self, payload: Any, track: Track) -> Any:
-        """Give the source in the shape of the caller's payload (they differ in replace mode only)."""
-        if self.mode == "view":
-            return payload
-        return {**payload, track.format.key: track.messages} if isinstance(payload, Mapping) else track.messages
