@@ -46,7 +46,7 @@ class Compaction:
     held: tuple[Held, ...] = field(default=(), repr=False)
     refused: tuple[Refusal, ...] = field(default=(), repr=False)
     trigger: str = ""
-    """Why proposals were weighed: every round, gain, cold cache, soft line, forced; empty if nothing was due."""
+    """Why proposals were weighed: every round, gain, cold cache, soft line, forced, asked; empty if nothing was due."""
     pressure: str = "none"
     earn: float = 0.0
     """Dollars the committed (or, if nothing was, the best held) batch earns over the expected rounds."""
@@ -101,7 +101,7 @@ class Compaction:
     def _ladder(self) -> list[str]:
         """Say how the hand-over came about, and what did not survive in sight."""
         lines = []
-        for rung in self.rungs:
+        for rung in self.rungs if len(self.rungs) > 1 else ():  # nobody was asked: code alone
             how = "ok" if rung.ok else "no"
             repaired = f" (repaired: {'; '.join(rung.repaired)})" if rung.repaired else ""
             lines.append(f"summary {rung.name}: {how}{', ' + rung.why if rung.why else ''}{repaired}")
