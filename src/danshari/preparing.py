@@ -223,7 +223,7 @@ class Prepared:
         room = (window - self._need()) / MARGIN
         made = pieces(texts, [facts.count(t) for t in texts], room, run.policy.chunks)
         if not made:
-            why = f"the conversation does not fit {run.policy.chunks} pieces of {max(room, 0):,.0f} tokens"
+            why = f"the conversation does not fit {run.policy.chunks} requests to a window of {window:,} tokens"
             self.rungs.append(Rung(name="margin", ok=False, why=why))
         return made
 

@@ -41,6 +41,7 @@ SHOWN = ("document", "diff", "prompt")
 @click.option("--summarizer", help="provider:model, or the URL of a compatible endpoint; may patch the hand-over. "
               "Needs --major. [default: no model is asked]")  # fmt: skip
 @click.option("--summary-model", help="Model named to the summarizer. [default: the agent's]")
+@click.option("--summary-window", default=0, help="Context window of the summarizer, in tokens. [default: the agent's]")
 @click.option("--show", type=click.Choice(SHOWN), help="Print this instead of the messages: the hand-over, what leaves "
               "and stays, or the prompt a summarizer would get. Needs --major.")  # fmt: skip
 @click.option("--out", "out_path", type=PATHS, help="Write the messages to this file instead of standard output.")
@@ -63,6 +64,7 @@ def compact_command(
     until: int | None,
     summarizer: str | None,
     summary_model: str | None,
+    summary_window: int,
     show: str | None,
     out_path: Path | None,
     as_json: bool,
@@ -74,10 +76,7 @@ def compact_command(
     for given, name in ((focus, "--focus"), (until, "--until"), (summarizer, "--summarizer"), (show, "--show")):
         if given is not None and not major:
             raise ArgumentError(f"{name} needs --major")
-    if out_path is not None and (out_path.is_dir() or not out_path.parent.is_dir()):
-        raise ArgumentError(
-            f"--out {out_path}: {'is a folder' if out_path.is_dir() else 'no such folder'}; name a file"
-        )
+    _check_out(out_path)
     session = chosen(file, number)
     if format_name and not fits(session, format_name):
         raise ArgumentError(f"{file} is {session.format}; --format {format_name} does not fit")
@@ -91,7 +90,10 @@ def compact_command(
     }
     if major:
         asked: list[Request] = []
-        result = _major(session, settings, focus, until, summarizer, summary_model, asked, ask=show != "prompt")
+        door = None
+        if summarizer and show != "prompt":
+            door = summarizer_of(summarizer, summary_model or "", summary_window)
+        result = _major(session, settings, focus, until, door, asked, ask=show != "prompt")
         if show == "prompt":
             _print_prompt(asked)
             return
@@ -99,6 +101,13 @@ def compact_command(
         result = compact(session.messages, sent=sent, **settings)
     err.print(str(result), highlight=False, markup=False, soft_wrap=True)
     _write(result, session, out_path, show, as_json=as_json)
+
+
+def _check_out(out_path: Path | None) -> None:
+    if out_path is not None and (out_path.is_dir() or not out_path.parent.is_dir()):
+        raise ArgumentError(
+            f"--out {out_path}: {'is a folder' if out_path.is_dir() else 'no such folder'}; name a file"
+        )
 
 
 def chosen(file: Path, number: int) -> Recorded:
@@ -119,14 +128,12 @@ def _major(
     settings: dict[str, Any],
     focus: str | None,
     until: int | None,
-    summarizer: str | None,
-    summary_model: str | None,
+    door: Summarizer | None,
     asked: list[Request],
     *,
     ask: bool,
 ) -> Compaction:
     """Make a major compaction; what a summarizer was asked is noted."""
-    door = summarizer_of(summarizer, summary_model or "") if summarizer and ask else None
 
     def noted(request: Request) -> Any:
         asked.append(request)
@@ -141,15 +148,15 @@ def _major(
         )
 
 
-def summarizer_of(name: str, model: str) -> Summarizer:
+def summarizer_of(name: str, model: str, window: int = 0) -> Summarizer:
     """Make a summarizer of a URL or of provider:model; keys come from the environment."""
     if name.startswith(("http://", "https://")):
         style: Style = "anthropic" if name.rstrip("/").endswith("/messages") or "anthropic" in name else "openai-chat"
         key = os.environ.get(KEYS[style], "")
         if not model:
             raise ArgumentError(f"--summarizer {name}: name a model with --summary-model")
-        return endpoint(name, model=model, key=key, style=style)
-    return provider(name)
+        return endpoint(name, model=model, key=key, style=style, window=window)
+    return provider(name, window=window)
 
 
 def _print_prompt(asked: list[Request]) -> None:
