@@ -26,8 +26,10 @@ from danshari.testing import Call, Turn, conversation
 
 DELTA = json.dumps({"add": {"conclusions": ["src/app_3.py was read."]}})
 ANSWERS: dict[str, Any] = {
-    "openai-chat": {"choices": [{"message": {"content": DELTA}, "finish_reason": "stop"}],
-                    "usage": {"prompt_tokens": 900, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": 800}}},
+    "openai-chat": {"id": "c1", "object": "chat.completion", "created": 1, "model": "m",
+                    "choices": [{"index": 0, "message": {"role": "assistant", "content": DELTA}, "finish_reason": "stop"}],
+                    "usage": {"prompt_tokens": 900, "completion_tokens": 20, "total_tokens": 920,
+                              "prompt_tokens_details": {"cached_tokens": 800}}},
     "anthropic": {"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": DELTA}], "stop_reason": "end_turn",
                   "usage": {"input_tokens": 100, "cache_read_input_tokens": 800, "output_tokens": 20}},
     "openai-responses": {"status": "completed", "usage": {"input_tokens": 900, "output_tokens": 20, "input_tokens_details": {"cached_tokens": 800}},
