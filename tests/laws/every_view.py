@@ -133,9 +133,9 @@ def the_purse(step: Step) -> None:
 
 
 def forced_ever(step: Step) -> bool:
-    """Say whether pressure took the decision out of the planner's hands at some time."""
+    """Say whether pressure, or the user, took the decision out of the planner's hands at some time."""
     engine = step.engine
-    return engine.model.window < 400_000 or any(e.by == "evict" for e in engine.session.ledger)
+    return engine.model.window < 400_000 or any(e.by in ("evict", "summarize") for e in engine.session.ledger)
 
 
 LAWS: tuple[Callable[[Step], None], ...] = (
