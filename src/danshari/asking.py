@@ -48,11 +48,10 @@ def request_of(ask: Ask, scene: Scene) -> Request:
         effort=policy.summary_effort,
     )
     if ask.how == "warm":
-        body = {k: v for k, v in scene.payload.items() if k != scene.wire.key} if _is_request(scene.payload) else {}
-        messages = [
-            *copy.deepcopy(list(scene.messages)),
-            scene.wire.user_message(ask.instruction),
-        ]  # a door may mark them
+        payload = scene.payload if isinstance(scene.payload, Mapping) else {}
+        body = {k: v for k, v in payload.items() if k != scene.wire.key}
+        main = copy.deepcopy(list(scene.messages))  # a door may write cache marks into them
+        messages = [*main, scene.wire.user_message(ask.instruction)]
         return replace(
             plain,
             messages=messages,
@@ -65,10 +64,6 @@ def request_of(ask: Ask, scene: Scene) -> Request:
     number, count = ask.part
     text = f'<transcript part="{number}/{count}">\n{ask.transcript}\n</transcript>\n\n{ask.instruction}'
     return replace(plain, messages=[scene.wire.user_message(text)])
-
-
-def _is_request(payload: Any) -> bool:
-    return isinstance(payload, Mapping)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,9 +115,9 @@ class Compaction:
     def layer(self) -> str:
         """Name what this call did: unchanged, minor, major (with a model's help) or fallback (major without it)."""
         if self.handover is not None:
-            asked = any(r.name.startswith(("warm", "flat", "breaker", "margin")) for r in self.rungs)
-            ok = any(r.ok and r.name.startswith(("warm", "flat")) for r in self.rungs)
-            return "fallback" if asked and not ok else "major"
+            wanted = any(r.asked or r.name in ("breaker", "margin") for r in self.rungs)
+            helped = any(r.ok and r.asked for r in self.rungs)
+            return "fallback" if wanted and not helped else "major"
         return "minor" if self.edits else "unchanged"
 
     def _by_estimate(self) -> str:

@@ -41,12 +41,13 @@ def of_moment(
     if full:
         spent = _given_up(run)
         at = next((n for n, item in enumerate(track.facts.items) if item.at[0] >= until), -1) if until else -1
-        made = compact_major(run, payload, why="asked for", focus=focus, until=at)
+        made = compact_major(run, payload, why="asked for", asked=True, focus=focus, until=at)
         made.units += spent
         return made
     tokens = run.tokens(track)
     line = min(line_of(run), soft_line(run.model.window, run.policy)) if force else line_of(run)
-    over = tokens > line and tokens - freed_by(track, decision.edits, run.session.ledger) * _ratio(run) > line
+    freed = freed_by(track, decision.edits, run.session.ledger) if tokens > line else 0.0
+    over = tokens - freed * run.session.calibration.ratio > line
     if run.pending is not None:
         return _swap(run, payload, over=over, hard=tokens > run.model.window - run.reserve)
     if over:
@@ -56,13 +57,11 @@ def of_moment(
     return Major()
 
 
-def _ratio(run: Standing) -> float:
-    return run.session.calibration.ratio
-
-
-def compact_major(run: Standing, payload: Any, *, why: str, focus: str = "", until: int = -1) -> Major:
+def compact_major(
+    run: Standing, payload: Any, *, why: str, asked: bool = False, focus: str = "", until: int = -1
+) -> Major:
     """Make the Fold of this moment; without edits where nothing can leave or nothing would be gained."""
-    found = prepared(run, why=why, focus=focus, until=until)
+    found = prepared(run, why=why, asked=asked, focus=focus, until=until)
     if isinstance(found, Major):
         return found
     if futile := found.futile(found.document):  # then no model's answer could make it worth its price
@@ -72,26 +71,26 @@ def compact_major(run: Standing, payload: Any, *, why: str, focus: str = "", unt
     return found.finished(driven(found.ladder(), found.scene(payload), run.means.summarizer, caller))
 
 
-def prepared(run: Standing, *, why: str, focus: str = "", until: int = -1) -> Prepared | Major:
+def prepared(run: Standing, *, why: str, asked: bool = False, focus: str = "", until: int = -1) -> Prepared | Major:
     """Choose the span and work the document out; a `Major` without edits says why there is nothing to do."""
     track, policy = run.track, run.policy
     assert track is not None
-    if not why.startswith("asked") and track.facts.turn < run.futile_until:
+    if not asked and track.facts.turn < run.futile_until:
         return Major()
-    if not why.startswith("asked") and run.session.thrashes(track.facts.turn):
+    if not asked and run.session.thrashes(track.facts.turn):
         note = "no major compaction: the context filled up again right after each of the last ones"
         return Major(notes=[f"{note}; what stays verbatim is too large for this window"])
     if policy.thinking == "keep" and binds(track, run.model):
         return Major(notes=["no major compaction: the policy keeps thinking that is bound to what precedes it"])
     tail = policy.keep_tail * policy.active * run.model.window
     spans = [span_of(track.facts, policy, tail, track.effects, until=until, outsized=_OUTSIZED * run.model.window)]
-    if why.startswith("asked"):  # then a tail that holds nearly everything is no reason to do nothing
+    if asked:  # then a tail that holds nearly everything is no reason to do nothing
         spans += [span_of(track.facts, policy, t, track.effects, until=until) for t in (tail / 4, 0.0)]
     worth = (s for s in spans if s and sum(track.sizes[at] for at in s.places) >= _WORTH * track.shown)
     span = next(worth, next((s for s in spans if s), None))
     if span is None:
         return Major(notes=["no major compaction: nothing older than the newest round can leave"])
-    return Prepared(run=run, span=span, why=why, focus=focus)
+    return Prepared(run=run, span=span, why=why, asked=asked, focus=focus)
 
 
 def booked(session: Session, major: Major, turn: int) -> Session:

@@ -15,9 +15,10 @@ from danshari.core.handover import MODEL_FIELDS, Handover, Point
 from danshari.core.handover_text import parse, render
 from danshari.core.laws import refuse
 from danshari.core.request import Reply
+from danshari.core.text import sendable
 from danshari.passes.checks import Ground, known_names
 from danshari.passes.consistency import Survival, consistency
-from danshari.passes.handover import Tables, Wanted, draft, extract
+from danshari.passes.handover import Tables, Wanted, draft, filled
 from danshari.passes.handover.fit import fixed_size, shrunk
 from danshari.passes.shapes import Span, fold_of, newest_messages
 from danshari.passes.summarize import DOCUMENT, Ask, Outcome, Plan, Rung, pieces, summarize
@@ -65,6 +66,8 @@ class Prepared:
     run: Standing
     span: Span
     why: str
+    asked: bool = False
+    """Whether the user asked for it: then no detector stands in its way."""
     focus: str = ""
     full: Handover = field(init=False)
     document: Handover = field(init=False)
@@ -87,14 +90,14 @@ class Prepared:
             restore=min(policy.restore, int(_SHARE * size)),
             focus=self.focus,
         )
-        older = self._older()
         live = tuple(
             Point(text=str(text), label=str(label), turn=facts.turn, by="host")
             for label, text in self._live_state().items()
             if text
         )
-        self.full = draft(facts, places, tables(), self.wanted, older=older).with_field("live", live)
-        made = extract(facts, places, tables(), self.wanted, older=older, full=self.full)
+        begun = draft(facts, places, tables(), self.wanted, older=self._older())
+        self.full = begun.document.with_field("live", live)
+        made = filled(facts, places, tables(), self.wanted, replace(begun, document=self.full))
         self.document = self._masked(made) if policy.mask_secrets else made
 
     def _older(self) -> Handover | None:
@@ -158,7 +161,7 @@ class Prepared:
     def _plan(self) -> Plan:
         run, policy, facts = self.run, self.run.policy, self.facts
         tries = policy.tries if run.means.summarizer is not None else 0
-        if tries and run.session.failures >= BREAKER and not self.why.startswith("asked"):
+        if tries and run.session.failures >= BREAKER and not self.asked:
             self.rungs.append(Rung(name="breaker", ok=False, why=f"{run.session.failures} summaries failed in a row"))
             tries = 0
         if not tries:
@@ -265,7 +268,7 @@ class Prepared:
         if start - self.span.first < 2:
             return None
         span = replace(self.span, last=start - 1, keep=tuple(at for at in self.span.keep if at < start))
-        return Prepared(run=self.run, span=span, why=self.why, focus=self.focus)
+        return Prepared(run=self.run, span=span, why=self.why, asked=self.asked, focus=self.focus)
 
     def futile(self, document: Handover) -> str:
         """Say why a Fold with this document is not worth it; empty if it is."""
@@ -278,12 +281,11 @@ class Prepared:
         return f"no major compaction: it would free {max(before - after, 0):,.0f} of {before:,.0f} tokens only"
 
     def _text(self, document: Handover) -> str:
-        text = render(document, tables().languages[document.language])
-        return text.encode("utf-8", "replace").decode("utf-8")
+        return sendable(render(document, tables().languages[document.language]))
 
     def _folded(self, document: Handover, rungs: tuple[Rung, ...], *, by_model: bool) -> Major:
         run, facts, span = self.run, self.facts, self.span
-        asked = any(r.name.startswith(("warm", "flat")) for r in rungs)
+        asked = any(r.asked for r in rungs)
         major = Major(rungs=rungs, asked=asked, by_model=by_model, units=self.units(rungs), notes=list(self.notes))
         phrases = tables().languages[document.language]
         most = len(self._text(self.document)) if self.document else 0

@@ -98,25 +98,11 @@ def test_a_later_pass_clears_the_failure_and_says_so() -> None:
 
 def test_files_with_their_last_lines_and_what_was_deleted() -> None:
     snippet = "The file src/a.py has been updated.\n  41\tdef a():\n  42\t    return 1\n  43\t"
+    arguments = {"file_path": "src/a.py", "old_string": "x", "new_string": "y"}
+    edited = Turn(calls=(Call(name="Edit", arguments=arguments, result=snippet),))
     document = of(
-        Turn(
-            calls=(
-                Call(
-                    name="Edit",
-                    arguments={"file_path": "src/a.py", "old_string": "x", "new_string": "y"},
-                    result=snippet,
-                ),
-            )
-        ),
-        Turn(
-            calls=(
-                Call(
-                    name="Edit",
-                    arguments={"file_path": "src/a.py", "old_string": "x", "new_string": "y"},
-                    result=snippet,
-                ),
-            )
-        ),
+        edited,
+        edited,
         Turn(calls=(Call(name="Write", arguments={"file_path": "src/b.py", "content": "b"}, result="ok"),)),
         Turn(calls=(bash("rm -f src/old.py && mv src/c.py src/d.py", "done"),)),
     )

@@ -13,6 +13,7 @@ from danshari import Compactor, Reply, Summarizer, data
 from danshari.compaction import Compaction
 from danshari.core.edits import Fold
 from danshari.core.handover_text import render
+from danshari.core.policy import Policy
 from danshari.core.request import Request
 from danshari.errors import ArgumentError
 from danshari.formats import named
@@ -455,16 +456,15 @@ def test_cancelling_gives_the_summary_up_and_loses_nothing() -> None:
     assert engine.compact(work()).ok
 
 
+def in_background(**knobs: float) -> Policy:
+    fixed = data.load_policy("balanced")
+    fixed = replace(fixed, keep_tail=0.0, background=True, commit="trigger", passes=("summarize",))
+    return replace(fixed, **knobs)  # type: ignore[arg-type]
+
+
 def test_in_the_background_only_what_was_sent_is_swapped() -> None:
     script = ScriptedSummarizer([GOOD])
-    policy = replace(
-        data.load_policy("balanced"),
-        keep_tail=0.0,
-        background=True,
-        evaluate=0.05,
-        commit="trigger",
-        passes=("summarize",),
-    )
+    policy = in_background(evaluate=0.05)
     engine = Compactor(policy, model="gpt-5", window=60_000, summarizer=script)
     first = engine.compact(part(20))
     assert first.handover is None
@@ -480,8 +480,7 @@ def test_in_the_background_only_what_was_sent_is_swapped() -> None:
 
 
 def test_at_the_hard_line_a_background_summary_is_waited_for_or_given_up() -> None:
-    policy = replace(data.load_policy("balanced"), keep_tail=0.0, background=True, evaluate=0.02, commit="trigger",
-                     passes=("summarize",), summary_seconds=0.3)  # fmt: skip
+    policy = in_background(evaluate=0.02, summary_seconds=0.3)
     engine = Compactor(policy, model="gpt-5", window=12_000, summarizer=ScriptedSummarizer([20.0]))
     assert engine.compact(part(4)).handover is None
     result = engine.compact(part(30))
@@ -491,14 +490,7 @@ def test_at_the_hard_line_a_background_summary_is_waited_for_or_given_up() -> No
 
 
 def test_a_rewound_conversation_voids_a_background_summary() -> None:
-    policy = replace(
-        data.load_policy("balanced"),
-        keep_tail=0.0,
-        background=True,
-        evaluate=0.05,
-        commit="trigger",
-        passes=("summarize",),
-    )
+    policy = in_background(evaluate=0.05)
     engine = Compactor(policy, model="gpt-5", window=60_000, summarizer=ScriptedSummarizer([GOOD]))
     engine.compact(work(20))
     assert engine.pending is not None

@@ -15,6 +15,11 @@ def valid_text(text: str) -> bool:
     return True
 
 
+def sendable(text: str) -> str:
+    """Give a text as it can be encoded; lone surrogates become question marks."""
+    return text if valid_text(text) else text.encode("utf-8", "replace").decode("utf-8")
+
+
 def parse_arguments(arguments: str) -> dict[str, Any]:
     """Parse call arguments; anything but a JSON object gives an empty dict."""
     try:

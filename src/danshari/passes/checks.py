@@ -13,7 +13,7 @@ from danshari.core.handover_text import OPENING, Phrases
 from danshari.core.markers import Markers, sentences
 from danshari.core.names import names
 from danshari.core.request import Reply
-from danshari.core.text import valid_text
+from danshari.core.text import sendable
 from danshari.passes.handover.language import spoken
 
 PROSE = 6_000
@@ -60,11 +60,9 @@ def judged(reply: Reply, ground: Ground) -> Verdict:
     refused = _shape(reply)
     if refused:
         return Verdict(refused=refused)
-    text = _THOUGHT.sub("", reply.text).strip()
+    text = sendable(_THOUGHT.sub("", reply.text).strip())
     if not text:
         return Verdict(refused="reasoning only")
-    if not valid_text(text):
-        text = text.encode("utf-8", "replace").decode("utf-8")
     if len(text) > max(ground.source, 200):
         return Verdict(refused=f"longer than what it replaces ({len(text)} characters against {ground.source})")
     if refused := _content(text, ground):

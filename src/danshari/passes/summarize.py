@@ -48,6 +48,11 @@ class Rung:
     cached: int = 0
     written: int = 0
 
+    @property
+    def asked(self) -> bool:
+        """Say whether a summarizer was really asked."""
+        return self.name.startswith(("warm", "flat"))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:

@@ -12,13 +12,13 @@ from danshari.core.markers import Markers
 from danshari.passes.handover.fit import fitted
 from danshari.passes.handover.key_lines import key_lines
 from danshari.passes.handover.language import language_of
-from danshari.passes.handover.said import next_step, overtaken, stated
+from danshari.passes.handover.said import next_step, stated
 from danshari.passes.handover.state import handles, skills, todo
 from danshari.passes.handover.views import archived, last_views
 from danshari.passes.handover.words import labelled, most_telling, rules, user_words
 from danshari.passes.handover.work import work_of
 
-__all__ = ["Tables", "Wanted", "carried", "draft", "extract", "language_of"]
+__all__ = ["Draft", "Tables", "Wanted", "carried", "draft", "extract", "filled", "language_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,30 +47,31 @@ class Wanted:
     """What matters next, in the user's words."""
 
 
-def extract(
-    facts: Facts,
-    places: Sequence[int],
-    tables: Tables,
-    wanted: Wanted,
-    *,
-    older: Handover | None = None,
-    full: Handover | None = None,
-) -> Handover:
-    """Work out the document that stands for the items at `places` (ascending), within the size asked for.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """Everything but the key lines, at full length."""
 
-    `full` is the draft, if it was made before; `older` the document of the last major compaction.
-    """
-    full = full or draft(facts, places, tables, wanted, older=older)
+    document: Handover
+    gone: frozenset[str] = frozenset()
+    """Claims that later ones replaced: they must not come back as key lines."""
+
+
+def extract(facts: Facts, places: Sequence[int], tables: Tables, wanted: Wanted) -> Handover:
+    """Work out the document that stands for the items at `places` (ascending), within the size asked for."""
+    return filled(facts, places, tables, wanted, draft(facts, places, tables, wanted))
+
+
+def filled(facts: Facts, places: Sequence[int], tables: Tables, wanted: Wanted, begun: Draft) -> Handover:
+    """Bring a draft to the size asked for, and fill it up with key lines."""
+    full = begun.document
     phrases = tables.languages[full.language]
     spoken = {at for at in places if facts.items[at].role == "user" and facts.items[at].kind == "text"}
     unspoken = [at for at in places if at not in spoken]
 
-    gone = overtaken(facts, places, tables.markers)
-
     def fill(room: int, known: str) -> Sequence[Point]:
         return key_lines(
             facts, unspoken, room, known + wanted.visible, focus=wanted.focus, stale=phrases.texts["changed"],
-            users=[facts.items[at].text for at in spoken], gone=gone,
+            users=[facts.items[at].text for at in spoken], gone=begun.gone,
         )  # fmt: skip
 
     room = int(_WORDS_SHARE * wanted.size)
@@ -87,8 +88,8 @@ def extract(
 
 def draft(
     facts: Facts, places: Sequence[int], tables: Tables, wanted: Wanted, *, older: Handover | None = None
-) -> Handover:
-    """Work out every field but the key lines, at full length."""
+) -> Draft:
+    """Work out every field but the key lines, at full length; `older` is the document of the last major compaction."""
     markers = tables.markers
     language = wanted.language or language_of(facts, markers, tables.languages.values())
     phrases = tables.languages[language]
@@ -96,7 +97,7 @@ def draft(
     users = [at for at in facts.users if markers.own_words(facts.items[at].text).strip()]
     inside = set(places)
     words = labelled(words, phrases, first=bool(users) and users[0] in inside, last=bool(users) and users[-1] in inside)
-    said = stated(facts, places, markers)
+    said, gone = stated(facts, places, markers)
     work = work_of(facts, places, markers, phrases)
     known = wanted.visible + "\n".join(p.text for p in words)
     attempts = [p for p in work.attempts.values() if p.text not in {t.text for t in work.tests}]
@@ -120,7 +121,7 @@ def draft(
     made = Handover(language=language, fields={k: tuple(v) for k, v in fields.items() if v})
     made = _unseen(made, wanted.visible)
     earlier = older or carried(facts, places, tables)
-    return merged(earlier, made) if earlier else made
+    return Draft(document=merged(earlier, made) if earlier else made, gone=gone)
 
 
 def carried(facts: Facts, places: Sequence[int], tables: Tables) -> Handover | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from danshari.core.handover import DROP_ORDER, FIELDS, MANDATORY, FieldRow, Handover, Point
+from danshari.core.handover import DROP_ORDER, FIELDS, MANDATORY, ROW, FieldRow, Handover, Point
 from danshari.core.handover_text import Phrases, render
 from danshari.core.names import names
 
@@ -69,22 +69,17 @@ def _shared(full: Handover, room: int) -> dict[str, tuple[Point, ...]]:
     said = {name: sum(p.size for p in full[name] if p.by != "code") for name in need}
     told = sum(said.values())
     scale = min(1.0, _SAID * room / told) if told else 1.0
-    due = {name: min(n, max(int(_share(name) * room), int(scale * said[name]))) for name, n in need.items()}
+    due = {name: min(n, max(int(ROW[name].share * room), int(scale * said[name]))) for name, n in need.items()}
     spare = room - sum(due.values())
     for name in _NEEDY:
         more = max(min(need[name] - due[name], spare), 0)
         due[name] += more
         spare -= more
-    return {name: _chosen(full[name], due[name], _ROWS[name]) for name in need}
+    return {name: _chosen(full[name], due[name], ROW[name]) for name in need}
 
 
-_ROWS = {row.name: row for row in FIELDS}
 _NEEDY = ("todo", "tests", "ruled_out", "files", "handles", "next", "notes")
 """Fields that may use what others leave over, first one first."""
-
-
-def _share(name: str) -> float:
-    return _ROWS[name].share
 
 
 def _chosen(points: Sequence[Point], room: int, row: FieldRow) -> tuple[Point, ...]:

@@ -25,17 +25,12 @@ _STATED = ("ruled_out", "cancelled", "decision", "conclusion")
 _FIELD = {"ruled_out": "ruled_out", "cancelled": "decisions", "decision": "decisions", "conclusion": "conclusions"}
 
 
-def stated(facts: Facts, places: Iterable[int], markers: Markers) -> dict[str, list[Point]]:
-    """Quote the assistant's claims by field, in order; a claim that a later one replaces is left out."""
+def stated(facts: Facts, places: Iterable[int], markers: Markers) -> tuple[dict[str, list[Point]], frozenset[str]]:
+    """Quote the assistant's claims in force by field, in order; and name those that later ones replaced."""
     claimed, cancels = _claimed(facts, places, markers)
-    return {name: in_force(points, cancels) for name, points in claimed.items()}
-
-
-def overtaken(facts: Facts, places: Iterable[int], markers: Markers) -> set[str]:
-    """Give the claims that later ones replaced: they must not come back as key lines."""
-    claimed, cancels = _claimed(facts, places, markers)
-    kept = {p.text for points in claimed.values() for p in in_force(points, cancels)}
-    return {p.text for points in claimed.values() for p in points} - kept
+    standing = {name: in_force(points, cancels) for name, points in claimed.items()}
+    kept = {p.text for points in standing.values() for p in points}
+    return standing, frozenset(p.text for points in claimed.values() for p in points if p.text not in kept)
 
 
 def _claimed(facts: Facts, places: Iterable[int], markers: Markers) -> tuple[dict[str, list[Point]], list[Point]]:
