@@ -34,7 +34,9 @@ def admitted(track: Track, policy: Policy, since: int) -> list[Edit]:
         return []
     facts = track.facts
     newest = facts.items[-1].id
-    edits = (replace(e, seen=newest) for e in admit(facts, policy, since) if e.id not in _done(track, since))
+    edits = (
+        replace(e, seen=newest) for e in admit(facts, track.effects, policy, since) if e.id not in _done(track, since)
+    )
     cleaned = replace(policy, margin=0.0)
     return [e for e in edits if refuse(e, facts, cleaned) is None]
 

@@ -10,7 +10,7 @@ from danshari.asking import CALLER, NOBODY, Caller, driven
 from danshari.core.plan import soft_line
 from danshari.core.session import Session
 from danshari.deciding import Decision, binds, freed_by
-from danshari.passes.shapes import span_of
+from danshari.passes.spans import span_of
 from danshari.passes.summarize import Outcome
 from danshari.preparing import Major, Prepared
 from danshari.standing import Standing

@@ -20,7 +20,7 @@ from danshari.passes.checks import Ground, known_names
 from danshari.passes.consistency import Survival, consistency
 from danshari.passes.handover import Tables, Wanted, draft, filled
 from danshari.passes.handover.fit import fixed_size, shrunk
-from danshari.passes.shapes import Span, fold_of, newest_messages
+from danshari.passes.spans import Span, fold_of, newest_messages
 from danshari.passes.summarize import DOCUMENT, Ask, Outcome, Plan, Rung, pieces, summarize
 from danshari.standing import Standing
 from danshari.track import Track

@@ -13,6 +13,7 @@ from danshari.core.tokens import Estimator
 from danshari.core.tools import Tools
 from danshari.formats import Format
 from danshari.formats.base import Patches
+from danshari.learned import weights_in_use
 
 _MOVED = 6
 """So many earlier messages may differ in form only (moved cache marks) and still count as the same history."""
@@ -24,7 +25,7 @@ class Track:
     def __init__(self, format: Format, tools: Tools, count: Estimator) -> None:  # noqa: A002  (the field's word)
         self.format = format
         self.messages: list[Any] = []
-        self.facts = Facts(tools, count)
+        self.facts = Facts(tools, count, weights_in_use())
         self.effects = Effects()
         self.sizes: list[float] = []
         """Tokens of each item as the view shows it."""

@@ -149,7 +149,7 @@ def test_focus_keeps_what_is_named() -> None:
 
 
 def test_recall_by_id_and_by_words() -> None:
-    engine = Compactor("balanced", model="gpt-5", window=9000)
+    engine = Compactor("literal", model="gpt-5")
     result = engine.compact(CHAT)
     edit = next(e for e in result.edits if isinstance(e, Replace))
     original = next(i for i in engine.view().items if i.id == edit.id)

@@ -49,11 +49,24 @@ def test_admission_squeezes_first_sight_only() -> None:
 
 def test_file_reads_stay_whole_at_first_sight() -> None:
     for call in (
-        Call(name="Read", arguments={"file_path": "a.py"}, result=LONG * 3),
-        Call(name="Bash", arguments={"command": "cat a.py"}, result=LONG * 3),
-        Call(name="Bash", arguments={"command": "sed -n '1,400p' a.py"}, result=LONG * 3),
+        Call(name="Read", arguments={"file_path": "a.py"}, result=LONG * 2),
+        Call(name="Bash", arguments={"command": "cat a.py"}, result=LONG * 2),
+        Call(name="Bash", arguments={"command": "sed -n '1,400p' a.py"}, result=LONG * 2),
     ):
         assert not Compactor("balanced").compact(talk(call, more=0)).edits
+
+
+def test_a_long_read_keeps_blocks_of_its_likeliest_lines_and_says_how_to_get_the_rest() -> None:
+    source = "\n\n".join(f"def step_{n}(ledger):\n    entry = ledger[{n}]\n    return entry.total" for n in range(400))
+    read = Call(name="Read", arguments={"file_path": "a.py"}, result=source)
+    edit = Compactor("balanced").compact(talk(read, more=0)).edits[0]
+    assert edit.why == f"first sight of {len(source)} characters of a file"
+    head, *kept = edit.text.split("\n")
+    assert "read the span you need to see more" in head
+    assert 0.5 * len(source) < len("\n".join(kept)) < 0.9 * len(source)
+    assert {line.split("| ", 1)[-1] for line in kept} <= set(source.split("\n")), "verbatim lines only"
+    small = Call(name="Read", arguments={"file_path": "a.py"}, result=source[:14_000])
+    assert not Compactor("balanced").compact(talk(small, more=0)).edits
 
 
 def test_a_result_of_any_kind_larger_than_a_quarter_of_the_window_is_squeezed() -> None:
@@ -63,15 +76,24 @@ def test_a_result_of_any_kind_larger_than_a_quarter_of_the_window_is_squeezed() 
     assert len(shown(result, "Read")[0]) < 20_000
 
 
-def test_re_reads_point_to_the_surviving_view() -> None:
+def test_a_read_again_shows_what_is_new_and_the_first_read_stays() -> None:
     part = Call(name="Read", arguments={"file_path": "a.py", "offset": 10, "limit": 20}, result=LONG)
     whole = Call(name="Read", arguments={"file_path": "a.py"}, result=LONG + "\nmore")
-    result = compact(talk(part, whole))
-    old, new = shown(result, "Read")
-    assert json.loads(old)["gist"] == "the file was read again later"
-    assert new == whole.result
+    old, new = shown(compact(talk(part, whole, more=1)), "Read")
+    assert old == LONG
+    assert new.endswith("\nmore")
+    assert "unchanged since an earlier read" in new
     other = Call(name="Read", arguments={"file_path": "b.py"}, result=LONG + "\nother")
     assert shown(compact(talk(part, other)), "Read") == [LONG, LONG + "\nother"]
+
+
+def test_without_that_re_reads_point_to_the_surviving_view() -> None:
+    policy = replace(data.load_policy("balanced"), admit_again=0)
+    part = Call(name="Read", arguments={"file_path": "a.py", "offset": 10, "limit": 20}, result=LONG)
+    whole = Call(name="Read", arguments={"file_path": "a.py"}, result=LONG + "\nmore")
+    old, new = shown(compact(talk(part, whole), policy=policy), "Read")
+    assert json.loads(old)["gist"] == "the file was read again later"
+    assert new == whole.result
 
 
 def test_an_error_overtaken_by_success() -> None:
@@ -92,7 +114,8 @@ def test_a_view_before_a_rewrite_goes_and_one_before_an_edit_stays() -> None:
 def test_written_bodies_go_and_notes_stay() -> None:
     write = Call(name="Write", arguments={"file_path": "a.py", "content": LONG}, result="ok")
     note = Call(name="frobnicate", arguments={"thought": LONG}, result="ok")
-    result = compact(talk(write, note))
+    assert compact(talk(write, note)).edits == (), "by default what the agent wrote stays"
+    result = compact(talk(write, note), policy="repair")
     arguments = [json.loads(c["function"]["arguments"]) for m in result.messages for c in m.get("tool_calls", ())]
     assert arguments[0]["file_path"] == "a.py"
     assert is_ours(arguments[0]["content"])

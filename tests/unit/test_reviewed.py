@@ -80,13 +80,20 @@ def test_escapes_are_gone_from_squeezed_output() -> None:
 def test_what_points_to_a_survivor_is_only_said_where_it_survives() -> None:
     reads = [Call(name="Read", arguments={"file_path": "a.py"}, result=LONG * 2 + f"\n{n}") for n in range(3)]
     short = [Call(name="Read", arguments={"file_path": f"{n}.py"}, result="x") for n in range(8)]
-    fresh = compact(conversation("openai-chat", "go", [Turn(calls=(c,)) for c in (*short, *reads)]), model="gpt-5")
+    policy = replace(data.load_policy("balanced"), admit_again=0, squeeze_share=0.1)
+    fresh = compact(
+        conversation("openai-chat", "go", [Turn(calls=(c,)) for c in (*short, *reads)]), model="gpt-5", policy=policy
+    )
     assert not fresh.edits, "the newest rounds stay"
     kept = compact(
-        conversation("openai-chat", "go", [Turn(calls=(c,)) for c in (*reads, *short[:1] * 4)]), model="gpt-5"
+        conversation("openai-chat", "go", [Turn(calls=(c,)) for c in (*reads, *short[:1] * 4)]),
+        model="gpt-5",
+        policy=policy,
     )
     assert [e.by for e in kept.edits] == ["superseded", "superseded"]
-    gone = compact(conversation("openai-chat", "go", [Turn(calls=(c,)) for c in (*reads, *short)]), model="gpt-5")
+    gone = compact(
+        conversation("openai-chat", "go", [Turn(calls=(c,)) for c in (*reads, *short)]), model="gpt-5", policy=policy
+    )
     assert [e.by for e in gone.edits] == ["elide"] * 3
 
 
@@ -109,7 +116,7 @@ def test_reasoning_that_is_no_string_moves_no_patch() -> None:
         *[Turn(calls=(bash("true", "ok"),)) for _ in range(6)],
     ])  # fmt: skip
     messages[1]["reasoning_content"] = [{"t": 1}]
-    shown = compact(messages).messages[1]
+    shown = compact(messages, policy="repair").messages[1]
     assert shown["content"] == "hello"
     assert "compacted" in json.loads(shown["tool_calls"][0]["function"]["arguments"])["content"]
 

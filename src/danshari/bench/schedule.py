@@ -42,16 +42,18 @@ def best_schedule(session: Recorded, policy: Policy, prices: Prices, *, model: s
     untouched: list[float] = []
     eligible: dict[int, tuple[int, float]] = {}
     starts = [0]
+    effects = Effects()
     for number, at in enumerate(cuts(session, wire)):
         known = len(facts.items)
         facts.extend(i for i in items[known:] if i.at[0] < at)
         untouched += facts.tokens[known:]
         sizes += facts.tokens[known:]
         if "admit" in policy.passes:
-            for edit in admit(facts, policy, max(known, facts.first_sight)):
+            for edit in admit(facts, effects, policy, max(known, facts.first_sight)):
                 place = facts.index[edit.id]
+                effects.texts[place] = edit
                 sizes[place] = facts.count.item("result", edit.text)
-        for proposal in proposals(facts, Effects(), policy, force=False):
+        for proposal in proposals(facts, effects, policy, force=False):
             freed = min(proposal.freed, max(sizes[proposal.at] - 30.0, 0.0))
             eligible.setdefault(proposal.at, (number, freed))
         starts.append(len(facts.items))

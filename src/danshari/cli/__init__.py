@@ -16,6 +16,7 @@ from danshari.cli.handing import handover_command
 from danshari.cli.policies import policy
 from danshari.cli.replaying import replay_command
 from danshari.cli.reporting import report
+from danshari.cli.training import train_command
 from danshari.errors import DanshariError
 from danshari.version import __version__
 
@@ -28,7 +29,7 @@ def cli() -> None:
     """Keep the context an LLM agent sends small, valid and sufficient, at a price that survives the cache."""
 
 
-for _command in (report, compact_command, handover_command, replay_command, policy, bench):
+for _command in (report, compact_command, handover_command, replay_command, policy, train_command, bench):
     cli.add_command(_command)
 
 

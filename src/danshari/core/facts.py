@@ -8,9 +8,11 @@ from collections.abc import Iterable
 from danshari.core.cleaning import CLEANED_KINDS, cleaned
 from danshari.core.lines import identifiers
 from danshari.core.model import Item, ItemId
+from danshari.core.past import Past
 from danshari.core.placeholder import is_ours
 from danshari.core.tokens import Estimator
 from danshari.core.tools import Act, ToolRow, Tools
+from danshari.core.weights import Weights
 
 _FAILURE = re.compile(
     r"^\s*(?:error\b|failed\b|traceback|<tool_use_error>|fatal:|your proposed edit has introduced"
@@ -34,9 +36,11 @@ _SCANNED = 400
 class Facts:
     """Analyses of one conversation; passes read it and never change it."""
 
-    def __init__(self, tools: Tools, count: Estimator) -> None:
+    def __init__(self, tools: Tools, count: Estimator, weights: Weights | None = None) -> None:
         self.tools = tools
         self.count = count
+        self.weights = weights
+        """The line scorer; None: lines are chosen by plain rules."""
         self.items: list[Item] = []
         self.index: dict[ItemId, int] = {}
         self.tokens: list[float] = []
@@ -71,6 +75,7 @@ class Facts:
         self._moved = 0
         self.spans: dict[str, tuple[int, int]] = {}
         """Call id → first and last position of the pieces that carry it."""
+        self.past = Past(self.items, self.acts, self.users)
 
     @property
     def turn(self) -> int:
@@ -228,6 +233,11 @@ class Facts:
         """Say whether the file shown at `at` was changed since."""
         act = self.act_at(at)
         return bool(act and act.path and act.kind == "read" and self.changed.get(self.place(act), -1) > at)
+
+    def viewed_before(self, at: int) -> bool:
+        """Say whether an earlier result showed the file that the result at `at` shows."""
+        act = self.act_at(at)
+        return bool(act and act.path and any(view < at for view in self.views.get(self.place(act), ())))
 
     def closed(self) -> bool:
         """Say whether no tool loop is open: the newest item is the user's, and no call waits."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-_ERROR = re.compile(
+ERROR = re.compile(
     r"\b(?:errors?|fail(?:ed|ure|s|ing)?|exception|traceback|panic|fatal|abort(?:ed)?|assert(?:ion)?|denied|refused"
     r"|undefined|unresolved|mismatch|cannot|can't|could not|not found|no such|timed? ?out|killed|segfault|conflict)\b"
     r"|[A-Z][A-Za-z]+(?:Error|Exception|Warning)\b|^E   |✗|✘|❌|--- FAIL|FAILED|错误|失败|异常|警告",
     re.IGNORECASE,
 )
-_TOTAL = re.compile(
+TOTAL = re.compile(
     r"\b\d+ (?:passed|failed|tests?|files?|errors?|warnings?|matches|insertions|deletions|examples|skipped)\b"
     r"|\b(?:total|summary|exit (?:code|status)|returncode|Tests run|BUILD|coverage)\b"
     r"|^(?:ok|FAIL|PASS)\b|^=+ .* =+$|共 ?\d+",
@@ -33,11 +33,14 @@ _MOST_LINES = 20_000
 
 def identifiers(text: str) -> set[str]:
     """Find the words of at least six characters, or with a capital inside, a digit or an underscore, in `text`."""
-    return {
-        word
-        for word in WORD.findall(text)
-        if len(word) >= 6 or "_" in word or any(c.isupper() for c in word[1:]) or any(c.isdigit() for c in word)
-    }
+    return set(filter(is_name, WORD.findall(text)))
+
+
+def is_name(word: str) -> bool:
+    """Say whether a word may name something: four letters with a capital inside, a digit or an underscore, or six."""
+    if len(word) >= 6:
+        return True
+    return len(word) >= 4 and ("_" in word or any(c.isupper() for c in word[1:]) or any(c.isdigit() for c in word))
 
 
 def telling(lines: Sequence[str], budget: int, wanted: Collection[str], *, head: int = 6, tail: int = 10) -> list[int]:
@@ -77,9 +80,9 @@ def _candidates(count: int) -> Sequence[int]:
 
 def _score(line: str, wanted: Collection[str]) -> float:
     score = 0.0
-    if _ERROR.search(line):
+    if ERROR.search(line):
         score += 2.5
-    if _TOTAL.search(line):
+    if TOTAL.search(line):
         score += 2.0
     if _DEFINITION.match(line):
         score += 1.0

@@ -8,6 +8,7 @@ in square brackets and goes on with verbatim lines under their original numbers.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 from danshari.core.model import Item
@@ -17,6 +18,7 @@ FORMAT = 1
 _JSON_START = '{"compacted":true,'
 _HEAD_START = "[danshari kept "
 _MESSAGE = "content compressed"
+_NUMBERED = re.compile(r"\s*\d+(?:→|\t)")
 
 
 def recall_id(item: Item) -> str:
@@ -39,12 +41,29 @@ def placeholder(item: Item, *, gist: str = "", recall: bool = True) -> str:
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
 
-def squeezed(item: Item, numbers: Sequence[int], lines: Sequence[str], *, note: str = "", total: int) -> str:
-    """Write kept lines under a head line; `numbers` are 0-based, shown 1-based."""
+def squeezed(
+    item: Item, numbers: Sequence[int], lines: Sequence[str], *, note: str = "", total: int, every: int = 1
+) -> str:
+    """Write kept lines under a head line; `numbers` are 0-based, shown 1-based.
+
+    A line shows its number where a run of kept lines begins and on every `every`-th line; 0: no line does. Where the
+    tool had numbered the lines itself, its own numbers are the ones that stay.
+    """
     what = f" of {item.name} output" if item.name else ""
-    head = f"{_HEAD_START}{len(lines)} of {total} lines{what}, numbered as in the original"
+    how = {0: "", 1: ", numbered as in the original"}.get(every, f", numbers where a run begins and on every {every}th")
+    head = f"{_HEAD_START}{len(lines)} of {total} lines{what}{how}"
     head += f" ({len(item.text)} characters, archived as {recall_id(item)}){'; ' + note if note else ''}]"
-    return "\n".join([head, *(f"{n + 1}| {line}" for n, line in zip(numbers, lines, strict=True))])
+    ours = sum(1 for line in lines if _NUMBERED.match(line)) <= len(lines) / 2
+    shown, before = [head], -2
+    for number, line in zip(numbers, lines, strict=True):
+        if not every:
+            shown.append(line)
+        elif number != before + 1 or not (number + 1) % every:
+            shown.append(f"{number + 1}| {line}" if ours else line)
+        else:
+            shown.append(line if ours else _NUMBERED.sub("", line, count=1))
+        before = number
+    return "\n".join(shown)
 
 
 def clipped(item: Item, head: str, tail: str) -> str:

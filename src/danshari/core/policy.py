@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from danshari.errors import PolicyError
 
 Commit = Literal["always", "gain", "cold", "trigger"]
-Arguments = Literal["all", "written", "none"]
+Arguments = Literal["all", "written", "replaced", "none"]
 Thinking = Literal["strip", "hint", "keep"]
 Estimate = Literal["literal", "family"]
 Shape = Literal["state", "seed"]
@@ -37,16 +37,32 @@ class Policy:
     keep_files: int = _knob(2, "files most recently touched whose views stay whole")
     max_length: int = _knob(600, "characters; shorter results and arguments are left alone")
     squeeze_share: float = _knob(
-        0.1, "share of an old result's characters kept as telling lines; 0 leaves a placeholder"
+        0.4, "share of an old result's characters kept as telling lines; 0 leaves a placeholder"
     )
     squeeze_over: int = _knob(1500, "characters; old results below become placeholders, longer ones keep telling lines")
     arguments: Arguments = _knob(
-        "written", "old call arguments that may go: all, only text that is on disk by now, none"
+        "replaced",
+        "old call arguments that may go: all, text that is on disk by now (written), replaced plans (replaced), none",
     )
     admit_over: int = _knob(
-        2000, "characters; command output, listings and search hits above are squeezed at first sight; 0: never"
+        2500, "characters; command output, listings and search hits above are squeezed at first sight; 0: never"
     )
-    admit_keep: int = _knob(1200, "characters of telling lines that first sight keeps")
+    admit_keep: int = _knob(1500, "characters of telling lines that first sight keeps")
+    admit_read: int = _knob(
+        15_000,
+        "characters; a read of a file above is squeezed at first sight to its likeliest lines; 0: never",
+    )
+    admit_share: float = _knob(
+        0.2, "share kept of what goes beyond `admit_read`, beside four fifths of `admit_read` itself"
+    )
+    admit_again: int = _knob(
+        200,
+        "characters; runs of lines that an earlier read still shows are not shown again from this length on; 0: never",
+    )
+    number_every: int = _knob(
+        10,
+        "lines that share one line number in what danshari writes, and in reads at first sight; 1: each keeps its own",
+    )
     admit_any: int = _knob(
         100_000,
         "characters; any result above, reads too, is squeezed at first sight (never more than a quarter of the window)",
@@ -129,6 +145,7 @@ _SHARES = {
     "active",
     "reserve",
     "release",
+    "admit_share",
 }
 
 

@@ -33,6 +33,8 @@ class ToolRow:
     """Lines a read shows where the call names no end; 0: to the end of the file."""
     exact: bool = True
     """Whether the span of a read can be told from its arguments."""
+    numbered: bool = False
+    """Whether a read puts a number before every line on its own account, and edits quote text, not numbers."""
     commands: Mapping[str, ToolKind] = field(default_factory=dict)
     """Kinds of a tool with sub-commands, by the value of its `command` argument."""
 

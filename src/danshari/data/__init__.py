@@ -69,6 +69,7 @@ def tools() -> Tools:
                     commands=row.get("commands", {}),
                     lines=row.get("lines", 0),
                     exact=row.get("exact", True),
+                    numbered=row.get("numbered", False),
                     **lists,
                 )
             )
@@ -140,6 +141,17 @@ def estimator(family: str) -> Estimator:
 def families() -> tuple[str, ...]:
     """List the tokenizer families with fitted coefficients."""
     return tuple(json.loads(text("tokens.json"))["families"])
+
+
+def scorer_text() -> tuple[str, str]:
+    """Give the line scorer's weights as JSON text, the user's before ours, and where they stand; "" for none."""
+    user = home() / "scorer.json"
+    if user.is_file():
+        return user.read_text(encoding="utf-8"), str(user)
+    try:
+        return text("scorer.json"), "danshari/data/scorer.json"
+    except FileNotFoundError:
+        return "", ""
 
 
 @cache

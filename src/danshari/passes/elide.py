@@ -11,7 +11,9 @@ from danshari.core.facts import Facts
 from danshari.core.placeholder import is_ours
 from danshari.core.plan import Proposal
 from danshari.core.policy import Policy
-from danshari.passes.shorten import short_arguments, squeeze, stand_in
+from danshari.passes.again import leaned_on
+from danshari.passes.shorten import short_arguments, stand_in
+from danshari.passes.squeeze import squeeze
 
 _STAND_IN = 260
 """Characters that a placeholder takes, for the planner's estimate."""
@@ -31,7 +33,7 @@ def elide(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterat
         if len(item.text) <= limit or is_ours(item.text):
             continue
         if item.kind == "result":
-            proposal = _result(facts, effects, at, policy, force, files)
+            proposal = _result(facts, effects, at, policy, force, files, recent)
         else:
             proposal = _arguments(facts, at, policy, force)
         if proposal is not None:
@@ -48,13 +50,15 @@ def _kept_files(facts: Facts, policy: Policy) -> set[str]:
     return set(list(facts.touched)[-count:]) if count else set()
 
 
-def _result(facts: Facts, effects: Effects, at: int, policy: Policy, force: bool, files: set[str]) -> Proposal | None:
+def _result(
+    facts: Facts, effects: Effects, at: int, policy: Policy, force: bool, files: set[str], recent: int
+) -> Proposal | None:
     act = facts.act_at(at)
     kind = act.kind if act else "other"
     literal = policy.placeholder == "seed"
     if not literal and not force and kind in _KEPT_KINDS:
         return None
-    if act and kind == "read" and facts.place(act) in files and not literal:
+    if act and kind == "read" and not literal and (facts.place(act) in files or leaned_on(facts, effects, at, recent)):
         return None
     size = len(facts.items[at].text)
     earlier = effects.texts.get(at)
@@ -82,12 +86,12 @@ def _proposal(facts: Facts, at: int, policy: Policy, freed: float, budget: int) 
 
 
 def _telling(facts: Facts, at: int, budget: int, note: str, policy: Policy) -> str | None:
-    text = squeeze(facts, at, budget, note=note, wanted_at=len(facts.items) - 1)
+    text = squeeze(facts, at, budget, policy, note=note, now=len(facts.items) - 1)
     return text if text is not None else stand_in(facts, at, policy)
 
 
 def _arguments(facts: Facts, at: int, policy: Policy, force: bool) -> Proposal | None:
-    if policy.arguments == "none":
+    if policy.arguments in ("none", "replaced") and not force:
         return None
     act = facts.acts[at]
     write: Callable[[], str | None]

@@ -1,136 +1,80 @@
-"""What a major compaction replaces: which items leave, which stay beside the hand-over, and the Fold that says so."""
+"""What kind of text a result is: by the tool that gave it, and by its lines."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args
 
-from danshari.core.edits import Effects, Fold, covering
-from danshari.core.facts import Facts
-from danshari.core.laws import protected
-from danshari.core.policy import Policy
-from danshari.passes.handover.words import PASTE
+from danshari.core.lines import is_source
 
-MEDIA = 3
-"""Images and files of the user that stay beside a hand-over, newest first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """Positions that a hand-over is to replace: first to last, those in `keep` aside."""
-
-    first: int
-    last: int
-    keep: tuple[int, ...] = ()
-
-    @property
-    def places(self) -> list[int]:
-        """List the positions that leave, ascending."""
-        kept = set(self.keep)
-        return [at for at in range(self.first, self.last + 1) if at not in kept]
-
-
-def span_of(
-    facts: Facts, policy: Policy, tail: float, effects: Effects, *, until: int = -1, outsized: float = 0.0
-) -> Span | None:
-    """Choose the span: after the head (system, first request), before the newest whole rounds of up to `tail` tokens.
-
-    `until` is a position (exclusive) that the span must not pass, -1 for none: "up to here". A first request of more
-    than `outsized` tokens is no head; its words are quoted and its paste becomes data. A hand-over in force is
-    swallowed whole or not at all. None where nothing can leave.
-    """
-    items = facts.items
-    if policy.shape == "seed" and _answered(facts):
-        first = next((at for at, item in enumerate(items) if item.role != "system"), len(items))
-        end = len(items) if until < 0 else until
-    else:
-        end = _tail_start(facts, tail) if until < 0 else min(_tail_start(facts, tail), until)
-        first = _head_end(facts, end, outsized)
-    while end > first and facts.splits(first, end - 1):
-        end -= 1
-    first, end = _around(effects, first, end, widen=until < 0)
-    if any((start, last + 1) == (first, end) for start, (last, _) in effects.folds.items()):
-        return None  # nothing new since the last one
-    if end - first < 2 and not (end > first and len(items[first].text) > PASTE):
-        return None
-    return Span(first=first, last=end - 1, keep=_kept(facts, policy, range(first, end)))
+Shape = Literal["source", "diff", "tests", "log", "json", "table", "hits", "listing", "markup", "prose"]
+SHAPES: tuple[Shape, ...] = get_args(Shape)
+FILES = ("read", "edit", "write")
+"""Kinds of tools whose results show a file."""
+_NO_CODE = ("diff", "log", "table", "markup")
+"""What a file may be that does not read as source, by all rules but the last."""
+_SAMPLE = 400
+"""Lines that are looked at."""
+_MOST_JSON = 2_000_000
+"""Characters of a text that is parsed to see whether it is JSON."""
+_DIFF = re.compile(r"(?:diff --git |@@ -\d|\+\+\+ |--- (?:a/|/dev/null))")
+_TESTS = re.compile(
+    r"=+ .*(?:passed|failed|error).* =+$|^(?:---|===) (?:FAIL|PASS|RUN)|^(?:ok|FAIL)\s+\S+\s+[\d.(]"
+    r"|Tests?(?:s run| Suites)?: +\d|^FAILED \S+::|^test result: |^Ran \d+ tests? in|^\s*(?:✓|✗|✘) |^not ok \d"
+    r"|^Traceback \(most recent call last\)"
+)
+_LEVEL = re.compile(r"\b(?:DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|TRACE)\b|\d\d:\d\d:\d\d")
+_HIT = re.compile(r"[\w./@+-]+\.\w{1,8}[:\-]\d+[:\-]|[\w./@+-]+/[\w.@+-]+:")
+_ENTRY = re.compile(r"(?:[dlcbps-][rwxsStT-]{9}|\d+\s+\S+$|[\w./@+ -]*[\w@+-](?:/|\.\w{1,8})$|[│├└─ ]+\S)")
+_MARKUP = re.compile(r"#{1,6} \S|\s*[-*] \S|\s*</?[a-zA-Z][\w-]*[ />]|```|\|.*\|$|> ")
+_TABLE = re.compile(r"[^|\t,;]+(?:\s*[|\t;,]\s*[^|\t,;]+){2,}")
 
 
-def _around(effects: Effects, first: int, end: int, *, widen: bool) -> tuple[int, int]:
-    """Move the borders so that they part no hand-over in force."""
-    for start, (last, _) in sorted(effects.folds.items()):
-        if start < first <= last:
-            first = start
-        if start < end <= last:
-            end = last + 1 if widen else start
-    return first, end
+def shape_of(lines: Sequence[str], kind: str) -> Shape:
+    """Name the kind of text; `kind` is that of the tool which gave it."""
+    sample = [line for line in lines[:_SAMPLE] if line.strip()]
+    if kind == "search":
+        return "hits"
+    if kind == "list":
+        return "listing"
+    if _is_json(lines):
+        return "json"
+    if kind in FILES:
+        shape = next((shape for shape, holds in _RULES[:-1] if shape in _NO_CODE and holds(sample, lines)), None)
+        return shape if shape and not is_source(lines) else "source"
+    return next((shape for shape, holds in _RULES if holds(sample, lines)), "prose")
 
 
-def _kept(facts: Facts, policy: Policy, span: range) -> tuple[int, ...]:
-    """List what stays inside a span: system texts, what is protected or pinned with its partners, the user's images."""
-    items, everything = facts.items, policy.shape == "seed"
-    kept = {at for at in span if items[at].role == "system"}
-    if not everything:
-        kept |= {at for at in span if protected(items[at], policy)}
-        media = [at for at in span if items[at].kind == "media" and items[at].role == "user" and not items[at].call]
-        kept.update(media[-MEDIA:])
-    calls = {items[at].call for at in kept if items[at].call}
-    turns = {items[at].turn for at in kept if items[at].call}
-    kept |= {at for at in span if items[at].call in calls and items[at].call}
-    kept |= {at for at in span if items[at].kind == "reasoning" and items[at].turn in turns}  # a call needs its own
-    return tuple(sorted(kept))
+def _share(sample: Sequence[str], pattern: re.Pattern[str]) -> float:
+    return sum(1 for line in sample if pattern.match(line)) / max(len(sample), 1)
 
 
-def _answered(facts: Facts) -> bool:
-    """Say whether no call waits for its result."""
-    return not facts.pending
+def _is_json(lines: Sequence[str]) -> bool:
+    first = next((line.strip() for line in lines if line.strip()), "")
+    if first[:1] not in "{[" or not first or sum(map(len, lines)) > _MOST_JSON:
+        return False
+    try:
+        return isinstance(json.loads("\n".join(lines)), dict | list)
+    except (ValueError, RecursionError):
+        return False
 
 
-def _tail_start(facts: Facts, tail: float) -> int:
-    """Find the first position of the newest rounds that fit into `tail` tokens; the newest one always stays."""
-    turn = facts.turn
-    start = facts.before(turn) if turn else len(facts.items)
-    left = tail - sum(facts.tokens[start:])
-    while turn > 1:
-        begin = facts.before(turn - 1)
-        left -= sum(facts.tokens[begin:start])
-        if left < 0:
-            break
-        turn, start = turn - 1, begin
-    return start
+def _any(sample: Sequence[str], pattern: re.Pattern[str]) -> bool:
+    return any(pattern.search(line) for line in (*sample[:60], *sample[-60:]))
 
 
-def _head_end(facts: Facts, end: int, outsized: float) -> int:
-    """Find where the head ends: before the first answer, or before an outsized first request."""
-    for at, item in enumerate(facts.items[:end]):
-        if item.role == "system":
-            continue
-        if item.role != "user" or (outsized and facts.tokens[at] > outsized and len(item.text) > PASTE):
-            return at
-    return end
-
-
-def fold_of(facts: Facts, span: Span, text: str, *, why: str) -> Fold:
-    """Write the edit that puts a hand-over in place of a span."""
-    items = facts.items
-    return Fold(
-        first=items[span.first].id,
-        last=items[span.last].id,
-        covers=covering(items[span.first : span.last + 1]),
-        text=text,
-        keep=tuple(items[at].id for at in span.keep),
-        by="summarize",
-        why=why,
-        seen=items[-1].id,
-    )
-
-
-def newest_messages(facts: Facts, count: int) -> int:
-    """Find where the newest `count` messages begin, moved back so that no round is cut (the seed's fallback)."""
-    messages = sorted({item.at[0] for item in facts.items})
-    if len(messages) <= count:
-        return 0
-    border = messages[-count]
-    start = next(at for at, item in enumerate(facts.items) if item.at[0] >= border)
-    while start > 0 and facts.splits(start, len(facts.items) - 1):
-        start -= 1
-    return start
+_RULES: tuple[tuple[Shape, Callable[[Sequence[str], Sequence[str]], bool]], ...] = (
+    ("diff", lambda sample, _: sum(1 for line in sample if _DIFF.match(line)) >= 2),
+    ("tests", lambda sample, lines: _any([*sample, *lines[-60:]], _TESTS)),
+    ("hits", lambda sample, _: len(sample) > 2 and _share(sample, _HIT) > 0.6),
+    ("source", lambda _, lines: is_source(lines)),
+    ("log", lambda sample, _: sum(1 for line in sample if _LEVEL.search(line)) > 0.3 * len(sample)),
+    ("listing", lambda sample, _: len(sample) > 2 and _share(sample, _ENTRY) > 0.7),
+    ("table", lambda sample, _: len(sample) > 3 and _share(sample, _TABLE) > 0.8),
+    ("markup", lambda sample, _: _share(sample, _MARKUP) > 0.3),
+    ("prose", lambda sample, _: sum(map(len, sample)) > 90 * len(sample)),
+    ("log", lambda sample, _: len(sample) > 8),
+)
+"""Tried in order; what none holds for is prose."""

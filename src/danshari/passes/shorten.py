@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from danshari.core.facts import Facts
-from danshari.core.lines import beginning, ends, telling
+from danshari.core.lines import beginning
 from danshari.core.model import Item
-from danshari.core.placeholder import clipped, placeholder, squeezed
+from danshari.core.placeholder import placeholder
 from danshari.core.policy import Policy
 from danshari.core.text import parse_arguments
 
@@ -39,24 +39,6 @@ def describe(facts: Facts, at: int) -> str:
         if not facts.succeeded(item):
             parts.append("failed")
     return ", ".join(parts)
-
-
-def squeeze(
-    facts: Facts, at: int, budget: int, *, note: str = "", wanted_at: int | None = None, text: str | None = None
-) -> str | None:
-    """Keep telling lines of the item at `at` within `budget` characters; None if that does not shorten it."""
-    item = facts.items[at]
-    source = text if text is not None else facts.clean(at)
-    lines = source.split("\n")
-    wanted = facts.wanted(at if wanted_at is None else wanted_at)
-    numbers = telling(lines, budget, wanted)
-    if numbers:
-        text = squeezed(item, numbers, [lines[n] for n in numbers], note=note, total=len(lines))
-    elif len(source) > 4 * budget or max(map(len, lines)) > budget:
-        text = clipped(item, *ends(source, budget))
-    else:
-        return None
-    return text if len(text) < len(item.text) else None
 
 
 def short_arguments(facts: Facts, at: int, policy: Policy, *, everything: bool = False) -> str | None:
