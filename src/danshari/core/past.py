@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from danshari.core.lines import is_name
 from danshari.core.model import Item
@@ -30,15 +31,16 @@ def bare(line: str) -> str:
     return line
 
 
-def parts_of(word: str) -> list[str]:
+@lru_cache(maxsize=65_536)
+def parts_of(word: str) -> tuple[str, ...]:
     """Split an identifier into lower-case words of three letters and more."""
-    return [part.lower() for part in _PARTS.findall(word) if len(part) > 2]
+    return tuple(part.lower() for part in _PARTS.findall(word) if len(part) > 2)
 
 
 class Past:
     """First positions of words, stripped lines and file names, and what was wanted when."""
 
-    __slots__ = ("_acts", "_at", "_files", "_items", "_lines", "_tasks", "_users", "_words")
+    __slots__ = ("_acts", "_at", "_files", "_items", "_lines", "_recent", "_tasks", "_users", "_words")
 
     def __init__(self, items: Sequence[Item], acts: Mapping[int, Act], users: Sequence[int]) -> None:
         self._items, self._acts, self._users = items, acts, users
@@ -46,6 +48,8 @@ class Past:
         self._words: dict[str, int] = {}
         self._lines: dict[str, int] = {}
         self._files: dict[str, int] = {}
+        self._recent: tuple[int, int, set[str]] = (-1, 0, set())
+        """Newest assistant item, turn before the first round, names: all results of a round share them."""
         self._tasks: dict[tuple[int, int], tuple[frozenset[str], frozenset[str]]] = {}
 
     def grow(self, until: int) -> None:
@@ -65,9 +69,9 @@ class Past:
                         self._lines.setdefault(key, at)
         self._at = max(self._at, until)
 
-    def word(self, word: str, at: int) -> bool:
-        """Say whether a result before position `at` held the word."""
-        return self._words.get(word, at) < at
+    def unseen(self, word: str, at: int) -> bool:
+        """Say whether no result before position `at` held the word."""
+        return self._words.get(word, at) >= at
 
     def line(self, line: str, at: int) -> bool:
         """Say whether a result before position `at` held the stripped line."""
@@ -89,12 +93,17 @@ class Past:
 
     def recent(self, at: int, rounds: int) -> set[str]:
         """Collect the names in what the agent wrote during the newest `rounds` rounds before position `at`."""
-        found: set[str] = set()
+        newest = at - 1
+        while newest >= 0 and self._items[newest].role != "assistant":
+            newest -= 1
         since = self._items[at].turn - rounds
-        for position in range(at - 1, -1, -1):
-            item = self._items[position]
-            if item.turn <= since:
-                break
-            if item.role == "assistant":
-                found.update(filter(is_name, WORD.findall(item.text[:_ACTION])))
-        return found
+        if self._recent[:2] != (newest, since):
+            found: set[str] = set()
+            for position in range(newest, -1, -1):
+                item = self._items[position]
+                if item.turn <= since:
+                    break
+                if item.role == "assistant":
+                    found.update(filter(is_name, WORD.findall(item.text[:_ACTION])))
+            self._recent = (newest, since, found)
+        return self._recent[2]

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from danshari.core.facts import Facts
-from danshari.core.lines import ERROR, TOTAL, is_name
+from danshari.core.lines import is_name, tell_errors, tell_totals
 from danshari.core.past import WORD, bare, parts_of
 from danshari.core.weights import Weights, scored
 from danshari.passes.shapes import FILES, SHAPES, Shape, shape_of
@@ -48,65 +50,56 @@ class Reading:
     shape: Shape = field(init=False)
     bare: list[str] = field(init=False)
     keys: list[str] = field(init=False)
-    words: list[set[str]] = field(init=False)
-    known: dict[str, tuple[bool, bool, bool, bool, bool]] = field(init=False, default_factory=dict)
-    """Word → is it a name, of the task, of recent actions, shares a part with the task, never seen before."""
-    count: dict[str, int] = field(init=False, default_factory=dict)
-    """Word → lines that hold it."""
+    near_task: list[bool] = field(init=False)
+    """Whether a line holds a name of the task that is not all over the text."""
+    near_recent: list[bool] = field(init=False)
+    """Likewise for names of recent actions."""
+    counts: list[int] = field(init=False)
+    """Four counts of words a line, eight bits each: names, unseen names, names on no other line, kin of the task."""
 
     def __post_init__(self) -> None:
         """Cut, and look every distinct word up once."""
         self.bare = [bare(line) for line in self.lines]
         self.shape = shape_of(self.bare if self.kind in FILES else self.lines, self.kind)
         self.keys = [line.strip() for line in self.bare]
-        self.words = [set(WORD.findall(line)) for line in self.bare]
-        count = self.count
-        for words in self.words:
-            for word in words:
-                count[word] = count.get(word, 0) + 1
-        at, past = self.at, self.facts.past
+        words = [set(WORD.findall(line)) for line in self.bare]
+        holders = Counter(chain.from_iterable(words))
+        past, at = self.facts.past, self.at
         past.grow(at)
         task, parts = past.task(self.now)
         recent = past.recent(self.now, ROUNDS)
-        for word in count:
-            self.known[word] = (
-                is_name(word),
-                word in task,
-                word in recent,
-                any(part in parts for part in parts_of(word)),
-                not past.word(word, at),
-            )
-
-    def near(self, which: int) -> list[int]:
-        """Give every line's distance to the nearest line with a name of that kind that is not all over the text."""
         most = max(3, len(self.lines) // 60)
-        telling = {w for w, flags in self.known.items() if flags[0] and flags[which] and self.count[w] <= most}
-        hit = [not telling.isdisjoint(words) for words in self.words]
-        far = len(hit) + 100
-        found, last = [], -far
-        for number, is_hit in enumerate(hit):
-            last = number if is_hit else last
-            found.append(number - last)
-        last = 2 * far
-        for number in range(len(hit) - 1, -1, -1):
-            last = number if hit[number] else last
-            found[number] = min(found[number], last - number)
-        return found
+        packed: dict[str, int] = {}
+        for word, count in holders.items():
+            kin = (not parts.isdisjoint(parts_of(word))) << 24
+            packed[word] = kin + (1 + (past.unseen(word, at) << 8) + ((count == 1) << 16) if is_name(word) else 0)
+        self.counts = [sum(map(packed.__getitem__, line)) if len(line) < 256 else 0 for line in words]
+        for_task = {word for word in holders.keys() & task if holders[word] <= most}
+        for_recent = {word for word in holders.keys() & recent if holders[word] <= most}
+        self.near_task = [not for_task.isdisjoint(line) for line in words]
+        self.near_recent = [not for_recent.isdisjoint(line) for line in words]
 
-    def named(self, which: int, *, rare: bool = False) -> list[int]:
-        """Count every line's names of a kind (0: all), or those that no other line holds."""
-        good = {w for w, flags in self.known.items() if flags[0] and flags[which]}
-        if rare:
-            good = {w for w in good if self.count[w] == 1}
-        return [len(words & good) for words in self.words]
-
-    def sharing(self) -> list[int]:
-        """Count every line's words that share a part with the task."""
-        good = {w for w, flags in self.known.items() if flags[3]}
-        return [len(words & good) for words in self.words]
+    def counted(self, which: int) -> list[int]:
+        """Give one of the four counts of every line."""
+        shift = 8 * which
+        return [count >> shift & 255 for count in self.counts]
 
 
-Column = Callable[[Reading], list[int]]
+def _distance(hit: Sequence[bool]) -> list[int]:
+    """Give every line's distance to the nearest hit."""
+    far = len(hit) + 100
+    found, last = [], -far
+    for number, is_hit in enumerate(hit):
+        last = number if is_hit else last
+        found.append(number - last)
+    last = 2 * far
+    for number in range(len(hit) - 1, -1, -1):
+        last = number if hit[number] else last
+        found[number] = min(found[number], last - number)
+    return found
+
+
+Column = Callable[[Reading], Sequence[int]]
 CODE, TEXT = "code", "text"
 
 
@@ -122,7 +115,9 @@ class Feature:
 
 def _by(values: Sequence[int], edges: Sequence[int]) -> list[int]:
     """Sort numbers into buckets: up to the first edge, up to the second, …, above the last."""
-    return [bisect_right(edges, value - 1) for value in values]
+    top = edges[-1] + 1
+    bucket = [bisect_right(edges, value - 1) for value in range(top + 1)]
+    return [bucket[value] if value < top else len(edges) for value in values]
 
 
 def _up_to(*edges: int) -> tuple[str, ...]:
@@ -148,10 +143,6 @@ def forms(r: Reading) -> list[int]:
 
 def _constant(bucket: Callable[[Reading], int]) -> Column:
     return lambda r: [bucket(r)] * len(r.lines)
-
-
-def _holding(pattern: re.Pattern[str]) -> Column:
-    return lambda r: [bool(pattern.search(key)) for key in r.keys]
 
 
 def _size(r: Reading) -> int:
@@ -195,15 +186,15 @@ FEATURES: tuple[Feature, ...] = (
     _counted("indent", (0, 2, 4, 8, 12), lambda r: [len(b) - len(b.lstrip()) for b in r.bare]),
     _counted("from the top", (2, 9, 39), lambda r: list(range(len(r.lines)))),
     _counted("from the end", (2, 9), lambda r: list(range(len(r.lines) - 1, -1, -1))),
-    Feature(name="error", buckets=("no", "yes"), column=_holding(ERROR), families=(TEXT,)),
-    Feature(name="total", buckets=("no", "yes"), column=_holding(TOTAL), families=(TEXT,)),
-    _counted("names", (0, 1, 2, 4), lambda r: r.named(0)),
+    Feature(name="error", buckets=("no", "yes"), column=lambda r: tell_errors(r.keys), families=(TEXT,)),
+    Feature(name="total", buckets=("no", "yes"), column=lambda r: tell_totals(r.keys), families=(TEXT,)),
+    _counted("names", (0, 1, 2, 4), lambda r: r.counted(0)),
     _counted("length", (10, 30, 60, 100, 200), lambda r: [len(k) for k in r.keys]),
-    _counted("lines to a name of the task", (0, 1, 3, 8, 20), lambda r: r.near(1)),
-    _counted("lines to a name of recent actions", (0, 1, 3, 8, 20), lambda r: r.near(2)),
-    _counted("words with a part of the task", (0, 1, 2, 3), lambda r: r.sharing()),
-    _counted("names never seen before", (0, 1, 2), lambda r: r.named(4)),
-    _counted("names on no other line", (0, 1, 2), lambda r: r.named(0, rare=True)),
+    _counted("lines to a name of the task", (0, 1, 3, 8, 20), lambda r: _distance(r.near_task)),
+    _counted("lines to a name of recent actions", (0, 1, 3, 8, 20), lambda r: _distance(r.near_recent)),
+    _counted("words with a part of the task", (0, 1, 2, 3), lambda r: r.counted(3)),
+    _counted("names never seen before", (0, 1, 2), lambda r: r.counted(1)),
+    _counted("names on no other line", (0, 1, 2), lambda r: r.counted(2)),
     Feature(name="seen before", buckets=("no", "yes"), column=lambda r: [r.facts.past.line(k, r.at) for k in r.keys]),
     Feature(name="file", buckets=("none", "new", "new, ≤ 3", "new, more", "known", "known, ≤ 3", "known, more"),
             column=_paths, families=(TEXT,)),
@@ -228,7 +219,7 @@ def reading(facts: Facts, at: int, lines: Sequence[str], *, now: int | None = No
     return Reading(facts, at, lines, kind, at if now is None else now)
 
 
-def columns(read: Reading) -> dict[str, list[int]]:
+def columns(read: Reading) -> dict[str, Sequence[int]]:
     """Give every feature's bucket for every line."""
     family = family_of(read)
     return {f.name: f.column(read) for f in FEATURES if family in f.families}

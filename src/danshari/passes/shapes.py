@@ -42,8 +42,9 @@ def shape_of(lines: Sequence[str], kind: str) -> Shape:
     if _is_json(lines):
         return "json"
     if kind in FILES:
-        shape = next((shape for shape, holds in _RULES[:-1] if shape in _NO_CODE and holds(sample, lines)), None)
-        return shape if shape and not is_source(lines) else "source"
+        if is_source(lines):
+            return "source"
+        return next((shape for shape, holds in _RULES[:-1] if shape in _NO_CODE and holds(sample, lines)), "source")
     return next((shape for shape, holds in _RULES if holds(sample, lines)), "prose")
 
 

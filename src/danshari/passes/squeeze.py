@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from danshari.core.facts import Facts
-from danshari.core.lines import ERROR, LONGEST_LINE, TOTAL, ends, telling
+from danshari.core.lines import LONGEST_LINE, ends, telling, tell_errors, tell_totals
 from danshari.core.placeholder import clipped, squeezed
 from danshari.core.policy import Policy
 from danshari.passes.score import CODE, DEFINITION, Reading, family_of, file_of, forms, reading, score
@@ -95,7 +95,7 @@ def _weighed(read: Reading, odds: list[float]) -> list[float]:
     """Add what a reader of output must not miss, whatever the next action refers to."""
     if family_of(read) == CODE:
         return odds
-    last = len(odds) - 1
+    last, errors, totals = len(odds) - 1, tell_errors(read.keys), tell_totals(read.keys)
     files: set[str] = set()
     for number, key in enumerate(read.keys):
         if read.shape in ("hits", "diff") and (name := file_of(key)) and name not in files:
@@ -103,10 +103,7 @@ def _weighed(read: Reading, odds: list[float]) -> list[float]:
             odds[number] += _FILES
         if number < 2 or number > last - 3:
             odds[number] += _ENDS
-        if ERROR.search(key):
-            odds[number] += _ERRORS
-        if TOTAL.search(key):
-            odds[number] += _TOTALS
+        odds[number] += _ERRORS * errors[number] + _TOTALS * totals[number]
     return odds
 
 
