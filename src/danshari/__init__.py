@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from danshari.version import __version__
 
 if TYPE_CHECKING:
+    from danshari.archive.base import Entry, Filters, Passage
+    from danshari.archiving import open_archive
     from danshari.compaction import Compaction
     from danshari.compactor import Compactor, compact
     from danshari.core.handover import Handover
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from danshari.core.prices import Prices
     from danshari.core.request import Reply, Request
     from danshari.errors import (
+        ArchiveError,
         ArgumentError,
         DanshariError,
         FormatError,
@@ -31,14 +34,18 @@ if TYPE_CHECKING:
     from danshari.models import Summarizer, endpoint, provider
 
 __all__ = [
+    "ArchiveError",
     "ArgumentError",
     "Compaction",
     "Compactor",
     "DanshariError",
+    "Entry",
+    "Filters",
     "FormatError",
     "Handover",
     "MissingExtra",
     "ModelError",
+    "Passage",
     "Policy",
     "PolicyError",
     "Prices",
@@ -54,10 +61,15 @@ __all__ = [
     "endpoint",
     "handover",
     "handover_text",
+    "open_archive",
     "provider",
 ]
 
 _HOMES = {
+    "Entry": "archive.base",
+    "Filters": "archive.base",
+    "Passage": "archive.base",
+    "open_archive": "archiving",
     "Compaction": "compaction",
     "Compactor": "compactor",
     "compact": "compactor",

@@ -10,6 +10,7 @@ from typing import Any
 from danshari.core.edits import Edit, edit_to_dict
 from danshari.core.handover import Handover
 from danshari.core.laws import Refusal
+from danshari.core.monitor import Signals
 from danshari.passes.consistency import Survival
 from danshari.passes.summarize import Rung
 
@@ -60,6 +61,8 @@ class Compaction:
     """What survived the major compaction, field by field."""
     hints: dict[str, Any] = field(default_factory=dict)
     """Request fields to send along (bound thinking); empty if none are needed."""
+    signals: Signals = field(default_factory=Signals, repr=False)
+    """The monitor's reading: phase, density, repeats, forecast, what comes next."""
     notes: tuple[str, ...] = ()
     fault: str = ""
     """What went wrong inside danshari; the messages are then safe to send all the same."""
@@ -149,6 +152,7 @@ class Compaction:
             "rungs": [asdict(r) for r in self.rungs],
             "survived": [asdict(s) for s in self.survived],
             "hints": self.hints,
+            "signals": self.signals.to_dict(),
             "notes": list(self.notes),
             "fault": self.fault,
         }

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from danshari import data, restoring, saving
-from danshari.archive.base import Archive, Entry, MemoryArchive
+from danshari import data, recalling, restoring, resuming, saving
+from danshari.archive.base import NONE, Archive, Filters, MemoryArchive, Passage
 from danshari.asking import CALLER, Caller
 from danshari.compaction import Compaction
 from danshari.core.policy import Policy
@@ -23,7 +23,7 @@ from danshari.core.prices import Model, Prices
 from danshari.core.request import Request
 from danshari.core.session import Calibration
 from danshari.deciding import with_known_passes
-from danshari.errors import ArgumentError, GivenUp, RecallError
+from danshari.errors import ArgumentError, GivenUp
 from danshari.formats import Format, named
 from danshari.looking import Look
 from danshari.models import Summarizer, as_door
@@ -62,7 +62,8 @@ class Compactor(Look):
 
     In view mode the caller keeps the full history and passes it every time. In replace mode the caller stores what
     `compact` returns and appends to that. Messages are taken as immutable once passed. `clock` gives seconds; it is
-    read twice per call.
+    read twice per call. With an archive on disk and a `session` name, ledger, calibration and document are stored with
+    every call, and a later process takes them up again; `project` is what searches across sessions may be limited to.
     """
 
     def __init__(
@@ -74,6 +75,8 @@ class Compactor(Look):
         prices: Prices | None = None,
         mode: Mode = "view",
         archive: Archive | None = None,
+        session: str = "",
+        project: str = "",
         format: str | None = None,  # noqa: A002
         summarizer: Callable[[Request], Any] | Summarizer | None = None,
         reinject: Callable[[], Mapping[str, str]] | None = None,
@@ -95,6 +98,8 @@ class Compactor(Look):
             wire=named(format) if format else None,
             clock=clock,
         )
+        self._run.name, self._run.project = session, project
+        resuming.resume(self._run)
         self._run.means = Means(summarizer=as_door(summarizer) if summarizer is not None else None, reinject=reinject)
 
     # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -212,6 +217,7 @@ class Compactor(Look):
             result = run.compact(
                 payload, wire, list(notes), force=force, full=full, sent=sent, focus=focus, until=until or 0
             )
+            result = resuming.stored(run, result)
         except GivenUp as gone:
             run.session = before
             result = self._fallback(payload, wire, str(gone))
@@ -267,15 +273,30 @@ class Compactor(Look):
             calibration = run.session.calibration.observe(reported, run.track.shown + run.floor)
             run.session = replace(run.session, calibration=calibration)
 
-    def recall(self, query: str, *, limit: int = 5) -> list[Entry]:
-        """Find originals by the id a placeholder shows, or by words; raises RecallError if nothing is found."""
-        try:
-            return [self.archive.get(query)]
-        except RecallError:
-            found = self.archive.search(query, limit=limit)
-            if not found:
-                raise
-            return found
+    def recall(self, query: str, *, limit: int = 5, filters: Filters = NONE) -> list[Passage]:
+        """Find passages of originals by the id a placeholder shows, or by words, path or command.
+
+        An id gives the whole original. Raises RecallError if nothing is found.
+        """
+        with self._lock:
+            return recalling.recall(self._run, query, limit=limit, filters=filters)
+
+    def recall_tools(self) -> list[dict[str, Any]]:
+        """Give the definitions of `recall_search` and `recall_read` in the format of this conversation.
+
+        Offer them from a session's first request on or never: tools are part of the cached prefix.
+        """
+        return recalling.tool_definitions(self.view_format().name)
+
+    def run_recall(self, name: str, arguments: str | Mapping[str, Any]) -> str:
+        """Answer a call of a recall tool; bad arguments give a text that says what to do, never an error."""
+        with self._lock:
+            return recalling.run(self._run, name, arguments)
+
+    def reset_learned(self) -> None:
+        """Forget what recalls taught about kinds of tools (`learned`)."""
+        with self._lock:
+            self._run.session = replace(self._run.session, learned=(), recalled=())
 
     def overflowed(self, tokens: int | None = None) -> None:
         """Say that the provider refused the last view as too long; `tokens` is its own count, where it told one.

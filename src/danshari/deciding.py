@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from danshari import data
@@ -82,10 +82,18 @@ def decide(
         return _forced(track, policy, situation, ledger, last=last)
     if binds(track, model) and not facts.closed() and policy.thinking != "hint":
         return Decision(notes=["edits wait for the end of the tool loop: its thinking is bound to what precedes it"])
-    chosen = plan(proposals(facts, track.effects, policy, force=False), situation, policy, why)
+    found = [_learned(p, facts, situation.learned) for p in proposals(facts, track.effects, policy, force=False)]
+    chosen = plan(found, situation, policy, why)
     decision = Decision(plan=chosen)
     _write(chosen.batch, track, policy, decision)
     return decision
+
+
+def _learned(proposal: Proposal, facts: Facts, learned: Mapping[str, float]) -> Proposal:
+    """Weigh a fault by what recalls have taught about this kind of tool."""
+    act = facts.act_at(proposal.at) if learned else None
+    factor = learned.get(act.kind, 1.0) if act else 1.0
+    return proposal if factor == 1.0 else replace(proposal, fault=factor * proposal.fault)
 
 
 def _forced(track: Track, policy: Policy, situation: Situation, ledger: Sequence[Edit], *, last: bool) -> Decision:

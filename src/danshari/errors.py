@@ -9,6 +9,7 @@ DanshariError
 ├── ModelError           a summarizer failed: raised, timed out, could not be reached; the ladder goes on without it
 │   └── GivenUp          the caller gave the summary up
 ├── RecallError          nothing in the archive under that id
+├── ArchiveError         the archive's file cannot be made, read or written: read-only, full, locked
 └── MissingExtra         an optional dependency is not installed (also an ImportError)
 
 Odd *content* never raises: it passes through with a note in the `Compaction`.
@@ -51,6 +52,10 @@ class GivenUp(ModelError):  # noqa: N818  (says what happened)
 
 class RecallError(DanshariError, LookupError):
     """The archive holds nothing under the given id."""
+
+
+class ArchiveError(DanshariError, OSError):
+    """The archive's file cannot be made, read or written; the message says which and why."""
 
 
 class MissingExtra(DanshariError, ImportError):  # noqa: N818  (says what it is)

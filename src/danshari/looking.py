@@ -53,6 +53,11 @@ class Look:
         return self._run.track.facts if self._run.track else None
 
     @property
+    def learned(self) -> dict[str, float]:
+        """Tool kind → factor by which recalls made its edits count as riskier (1 to 4)."""
+        return dict(self._run.session.learned)
+
+    @property
     def pending(self) -> Pending | None:
         """Give the summary that is being written in the background, if any."""
         return self._run.pending

@@ -22,7 +22,7 @@ def undo(run: Run) -> Compaction:
         raise ArgumentError("call compact with the messages once before undo (after load or a model switch)")
     start, end = run.session.batches[-1]
     ledger = run.session.ledger
-    _restore(run, track, [at for edit in ledger[start:end] for at in touched_by(track, edit)], ledger[:start], "undo")
+    restore(run, track, [at for edit in ledger[start:end] for at in touched_by(track, edit)], ledger[:start], "undo")
     run.session = replace(run.session, batches=run.session.batches[:-1])
     if any(isinstance(edit, Fold) for edit in ledger[start:end]):
         run.session = replace(run.session, handovers=run.session.handovers[:-1], majors=run.session.majors[:-1])
@@ -41,7 +41,7 @@ def pin(run: Run, texts: Sequence[str]) -> None:
     items = track.facts.items
     edited = [at for at in {*track.effects.texts, *track.effects.gone} if items[at].kind != "reasoning"]
     found = [at for at in edited if any(text in items[at].text for text in texts)]
-    _restore(run, track, [*found, *_partners(track, found)], (), "pin")
+    restore(run, track, [*found, *_partners(track, found)], (), "pin")
 
 
 def _partners(track: Track, places: Sequence[int]) -> list[int]:
@@ -51,7 +51,7 @@ def _partners(track: Track, places: Sequence[int]) -> list[int]:
     return [at for at in gone if items[at].call in calls and items[at].kind != "reasoning"]
 
 
-def _restore(run: Run, track: Track, places: Sequence[int], before: Ledger, by: str) -> None:
+def restore(run: Run, track: Track, places: Sequence[int], before: Ledger, by: str) -> None:
     """Show items as the ledger `before` showed them, and see to thinking whose prefix that changes."""
     if not places:
         return

@@ -11,17 +11,23 @@ from dataclasses import replace
 from typing import Any
 
 from danshari import data
+from danshari.archive.base import Entry
 from danshari.compaction import Compaction, Held
 from danshari.core.edits import Edit
+from danshari.core.monitor import signals
 from danshari.core.plan import Situation, pressure_of, rest_after, soft_line
 from danshari.core.policy import Policy
 from danshari.deciding import Decision, admitted, binds, decide, strip_dead, weigh
 from danshari.formats import Format, detect
 from danshari.major import booked, of_moment
+from danshari.masking import masked
 from danshari.preparing import Major
 from danshari.standing import Standing
 from danshari.track import Track, originals, same_pieces, touched_by
 from danshari.usage import floor_of
+
+_FOREVER = 1e12
+"""Seconds that no session waited: the mark of a cache that cannot hold anything."""
 
 
 class Run(Standing):
@@ -178,18 +184,23 @@ class Run(Standing):
         tokens, hard = self.tokens(track), window - self.reserve
         line = min(soft_line(window, policy), hard) if force or policy.commit == "trigger" else hard
         prices = self.model.prices
-        idle = session.last_call is not None and self.clock() - session.last_call > prices.ttl
+        waited = self.clock() - session.last_call if session.last_call is not None else 0.0
+        self.signals = signals(
+            track.facts, policy, reported=session.calibration.reported, idle=waited if 0 < waited < _FOREVER else 0.0
+        )
         growth = max(track.facts.total / max(turn, 1), 1.0)
         return Situation(
             facts=track.facts,
             sizes=track.sizes,
             sent=sent,
             prices=prices,
-            cold=sent == 0 or idle or 0 < tokens < prices.minimum,
+            cold=sent == 0 or waited > prices.ttl or 0 < tokens < prices.minimum,
             rounds_seen=turn,
             rounds_left=max((hard - tokens) / growth, 0.0),
             purse=session.account.purse(policy.purse) if sent else math.inf,
             since_commit=turn - session.commit_turn if session.commit_turn >= 0 else turn,
+            signal=self.signals.trigger(policy),
+            learned=dict(session.learned),
             resting=turn < session.rest_until,
             pressure=pressure_of(tokens, window, self.reserve, policy),
             need=max(tokens - line, 0.0) / session.calibration.ratio,
@@ -217,10 +228,16 @@ class Run(Standing):
         track = self.track
         if not edits or track is None:
             return
-        self.archive.put(originals(track, edits))
+        self._archive(originals(track, edits))
         turn = track.facts.turn
         self.session = self.session.commit(tuple(edits), turn) if batch else self.session.append(tuple(edits))
         track.apply(edits, self.session.ledger)
+
+    def _archive(self, entries: Sequence[Entry]) -> None:
+        """Store originals under this session's name, their secrets masked where the policy says so."""
+        if self.policy.mask_archive:
+            entries = [replace(entry, text=masked(entry.text), label=masked(entry.label)) for entry in entries]
+        self.archive.put(replace(entry, session=self.name, project=self.project) for entry in entries)
 
     def bind(self) -> tuple[list[Edit], list[str]]:
         """See to thinking whose prefix changed: leave it out, or ask the provider to drop it; give edits and notes."""
@@ -282,5 +299,6 @@ class Run(Standing):
             rungs=major.rungs if major else (),
             survived=major.survived if major else (),
             hints=track.format.hints() if self.hints else {},
+            signals=self.signals,
             notes=tuple(notes),
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from danshari.archive.base import Archive
+from danshari.core.monitor import Signals
 from danshari.core.policy import Policy
 from danshari.core.prices import Model
 from danshari.core.session import Session
@@ -74,6 +75,12 @@ class Standing:
         """Tools and system prompt behind `floor`."""
         self.pending: Pending | None = None
         """A summary being written in the background."""
+        self.name = self.project = ""
+        """The session's name and project in the archive."""
+        self.stored: tuple[int, int] = (0, 0)
+        """Version of the session in the archive, and edits that stand there."""
+        self.signals = Signals()
+        """The monitor's last reading."""
         self.futile_until = 0
         """Turn before which no major compaction is worked out again: the last would have freed too little."""
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from danshari.archive.base import Entry, entry_of
 from danshari.core.edits import Drop, Edit, Effects, Fold, Insert, Replace, Restore, View, resolve
 from danshari.core.facts import Facts
 from danshari.core.model import Chain
+from danshari.core.tiers import tier_of
 from danshari.core.tokens import Estimator
 from danshari.core.tools import Tools
 from danshari.formats import Format
@@ -142,6 +144,11 @@ def originals(track: Track, edits: Sequence[Edit]) -> list[Entry]:
     entries = []
     for edit in edits:
         for at in touched_by(track, edit) if isinstance(edit, Replace | Drop | Fold) else ():
-            call = facts.call_of.get(at)
-            entries.append(entry_of(facts.items[at], facts.items[call].text[:300] if call is not None else ""))
+            call, act, item = facts.call_of.get(at), facts.act_at(at), facts.items[at]
+            made = entry_of(item, facts.items[call].text[:300] if call is not None else "")
+            entries.append(replace(
+                made, path=act.path if act else "", start=act.start if act and act.kind == "read" else 0,
+                tier=tier_of(facts, at), phase=facts.phases.at(item.turn), failed=made.failed or (
+                    item.kind == "result" and not facts.succeeded(item)),
+            ))  # fmt: skip
     return entries

@@ -80,7 +80,7 @@ def test_escapes_are_gone_from_squeezed_output() -> None:
 def test_what_points_to_a_survivor_is_only_said_where_it_survives() -> None:
     reads = [Call(name="Read", arguments={"file_path": "a.py"}, result=LONG * 2 + f"\n{n}") for n in range(3)]
     short = [Call(name="Read", arguments={"file_path": f"{n}.py"}, result="x") for n in range(8)]
-    policy = replace(data.load_policy("balanced"), admit_again=0, squeeze_share=0.1)
+    policy = replace(data.load_policy("balanced"), admit_again=0, keep_evidence=0.1, keep_process=0.1)
     fresh = compact(
         conversation("openai-chat", "go", [Turn(calls=(c,)) for c in (*short, *reads)]), model="gpt-5", policy=policy
     )

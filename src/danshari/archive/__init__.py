@@ -1,5 +1,5 @@
 """离: what left the view stays one call away, byte for byte."""
 
-from danshari.archive.base import Archive, Entry, MemoryArchive
+from danshari.archive.base import Archive, Entry, Filters, MemoryArchive, Passage
 
-__all__ = ["Archive", "Entry", "MemoryArchive"]
+__all__ = ["Archive", "Entry", "Filters", "MemoryArchive", "Passage"]

@@ -1,28 +1,48 @@
-"""The archive's plug and an in-memory archive; originals are kept under the digest of their item."""
+"""The archive's plug, what it holds and gives back, and an archive that lives in memory."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from danshari.core.model import Digest, Item
 from danshari.errors import RecallError
 
+if TYPE_CHECKING:
+    from danshari.archive.sqlite import SqliteArchive
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One original with what a search may look at."""
+    """One original with what a search may look at and what decides how long it stays."""
 
     digest: Digest
-    text: str
+    text: str = field(repr=False)
     name: str = ""
     """Tool name."""
     label: str = ""
-    """Path or command of the call it belongs to."""
+    """Arguments of the call it belongs to, shortened."""
     kind: str = "result"
     turn: int = 0
+    session: str = ""
+    project: str = ""
+    at: float = 0.0
+    """Seconds since the epoch at which it was archived."""
+    phase: str = ""
+    tier: str = ""
+    path: str = ""
+    """File that it shows or changes."""
+    start: int = 0
+    """First line of the file that it shows; 0: unknown."""
+    call: str = ""
+    """The provider's id of the call it belongs to."""
+    importance: float = 0.0
+    """Chance that something in it is needed again, as the line scorer sees it; 0: unknown."""
+    failed: bool = False
+    pinned: bool = False
 
     @property
     def id(self) -> str:
@@ -30,24 +50,85 @@ class Entry:
         return self.digest[:12]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """What a search found: some lines of an original."""
+
+    entry: Entry
+    start: int
+    """First line, 1-based."""
+    end: int
+    """Last line."""
+    score: float = 0.0
+    """Higher is better; only comparable within one search."""
+    newer: str = ""
+    """Id of a later original of the same file; "" if this is the newest."""
+
+    @property
+    def text(self) -> str:
+        """The lines, verbatim."""
+        lines = self.entry.text.split("\n")
+        return "\n".join(lines[self.start - 1 : self.end])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """What a search is limited to; empty: no limit."""
+
+    session: str = ""
+    project: str = ""
+    path: str = ""
+    """Part of a file's path."""
+    name: str = ""
+    """Tool name."""
+    tier: str = ""
+    phase: str = ""
+    failed: bool | None = None
+    """Only what failed (ruled-out approaches), or only what did not."""
+
+    def admits(self, entry: Entry) -> bool:
+        """Say whether an entry passes."""
+        same = ("session", "project", "name", "tier", "phase")
+        return (
+            all(not (wanted := getattr(self, f)) or wanted == getattr(entry, f) for f in same)
+            and self.path in entry.path
+            and self.failed in (None, entry.failed)
+        )
+
+
+NONE = Filters()
+
+
 class Archive(Protocol):
     """Where originals go before their edit is committed."""
 
     def put(self, entries: Iterable[Entry]) -> None:
-        """Store entries; storing one again changes nothing."""
+        """Store entries; durable on return. Storing one again changes nothing."""
 
     def get(self, digest: str) -> Entry:
-        """Give the entry whose digest begins with `digest`; raises RecallError if there is none."""
+        """Give the entry whose digest begins with `digest` (at least 6 digits); raises RecallError."""
 
-    def search(self, query: str, *, limit: int = 5) -> list[Entry]:
-        """Find entries for a query, best first."""
+    def search(self, query: str, *, limit: int = 5, filters: Filters = NONE) -> list[Passage]:
+        """Find passages for a query, best first."""
+
+
+@runtime_checkable
+class Sessions(Protocol):
+    """An archive that keeps sessions too."""
+
+    def save_session(self, session: str, version: int, body: str, edits: Iterable[str], kept: int) -> bool:
+        """Store a session's state and its edits after the first `kept`; False if it was stored elsewhere since."""
+
+    def load_session(self, session: str) -> tuple[int, str, list[str]] | None:
+        """Give a session's version, its state and its edits; None if there is none."""
 
 
 class MemoryArchive:
-    """Originals in a dict, searched word by word; gone with the process unless saved."""
+    """Originals in a dict, gone with the process unless saved; an index is made when something is searched."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries: dict[str, Entry] = {}
+        self._indexed = 0
         self.put(entries)
 
     def __len__(self) -> int:
@@ -65,27 +146,41 @@ class MemoryArchive:
         found = [e for key, e in self._entries.items() if len(digest) >= 6 and key.startswith(digest)]
         if len(found) == 1:
             return found[0]
-        many = f"{len(found)} entries begin so; give more digits" if found else "no entry begins so"
-        raise RecallError(f"nothing recalled for {digest!r}: {many} ({len(self._entries)} entries in the archive)")
+        raise not_found(digest, len(found), len(self._entries))
 
-    def search(self, query: str, *, limit: int = 5) -> list[Entry]:
-        """Rank entries by how many query words they hold, the label counting double, the newest first."""
-        words = [w for w in query.lower().split() if w]
-        scored = []
-        for place, entry in enumerate(self._entries.values()):
-            text, label = entry.text.lower(), f"{entry.name} {entry.label}".lower()
-            score = sum((w in text) + 2 * (w in label) for w in words)
-            if score:
-                scored.append((score, place, entry))
-        scored.sort(key=lambda row: (-row[0], -row[1]))
-        return [entry for _, _, entry in scored[:limit]]
+    def search(self, query: str, *, limit: int = 5, filters: Filters = NONE) -> list[Passage]:
+        """Find passages for a query, best first; as the SQLite archive does."""
+        fresh = list(self._entries.values())[self._indexed :]
+        self._index.put(fresh)
+        self._indexed += len(fresh)
+        return self._index.search(query, limit=limit, filters=filters)
+
+    @cached_property
+    def _index(self) -> SqliteArchive:
+        from danshari.archive.sqlite import SqliteArchive  # SQLite is loaded when something is searched
+
+        return SqliteArchive(":memory:")
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Give all entries as plain JSON values."""
         return [asdict(entry) for entry in self._entries.values()]
 
 
+def entry_from_dict(data: Mapping[str, Any]) -> Entry:
+    """Read an entry back; raises TypeError for anything else."""
+    return Entry(**data)
+
+
+def not_found(digest: str, found: int, total: int) -> RecallError:
+    """Say why an id gave nothing."""
+    many = f"{found} entries begin so; give more digits" if found else "no entry begins so"
+    return RecallError(f"nothing recalled for {digest!r}: {many} ({total:,} entries in the archive)")
+
+
 def entry_of(item: Item, label: str) -> Entry:
     """Make the archive entry of an item; what is no text (images, sealed reasoning, server tools) is kept as JSON."""
     text = item.text if item.text or item.raw is None else json.dumps(item.raw, ensure_ascii=False, default=str)
-    return Entry(digest=item.digest, text=text, name=item.name, label=label, kind=item.kind, turn=item.turn)
+    return Entry(
+        digest=item.digest, text=text, name=item.name, label=label, kind=item.kind, turn=item.turn, call=item.call,
+        failed=item.failed,
+    )  # fmt: skip

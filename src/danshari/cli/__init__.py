@@ -10,8 +10,10 @@ import sys
 
 import click
 
+from danshari.cli.archives import archive_group, recall_command
 from danshari.cli.bench import bench
 from danshari.cli.compacting import compact_command
+from danshari.cli.doctoring import doctor_command
 from danshari.cli.handing import handover_command
 from danshari.cli.policies import policy
 from danshari.cli.replaying import replay_command
@@ -29,7 +31,18 @@ def cli() -> None:
     """Keep the context an LLM agent sends small, valid and sufficient, at a price that survives the cache."""
 
 
-for _command in (report, compact_command, handover_command, replay_command, policy, train_command, bench):
+for _command in (
+    report,
+    compact_command,
+    handover_command,
+    recall_command,
+    archive_group,
+    replay_command,
+    doctor_command,
+    policy,
+    train_command,
+    bench,
+):
     cli.add_command(_command)
 
 

@@ -11,7 +11,9 @@ import click
 from danshari import data
 from danshari.bench.replay import Replayed, replay
 from danshari.cli.common import PATHS, each, emit_json, label, load_sessions, notes, out, percent, price_vector, table
+from danshari.cli.explaining import explain
 from danshari.core.prices import Prices
+from danshari.errors import ArgumentError
 from danshari.sessions import Recorded
 
 Job = tuple[Recorded, str, Prices | None, str | None, int | None, bool]
@@ -32,6 +34,8 @@ def _work(job: Job) -> Replayed:
 @click.option("--window", type=int, help="Context window in tokens. [default: the model's]")
 @click.option("--idle", is_flag=True, help="Let the cache expire over the recorded gaps between calls.")
 @click.option("--rounds/--no-rounds", default=None, help="Show every round. [default: only for a single session]")
+@click.option("--explain", "explained", type=int, metavar="ROUND", help="Of one session: what was decided before this "
+              "request, and why.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def replay_command(
     paths: tuple[Path, ...],
@@ -41,6 +45,7 @@ def replay_command(
     window: int | None,
     idle: bool,
     rounds: bool | None,
+    explained: int | None,
     as_json: bool,
 ) -> None:
     """Replay recorded sessions under policies: tokens, cached share, dollars, edits, validity.
@@ -51,6 +56,11 @@ def replay_command(
         data.load_policy(name)
     vector = price_vector(prices)
     sessions, skipped = load_sessions(paths)
+    if explained is not None:
+        if len(sessions) > 1 or len(policies) > 1:
+            raise ArgumentError("--explain needs one session and one policy; name one file")
+        explain(sessions[0], policies[0], explained, prices=vector, model=model, window=window, as_json=as_json)
+        return
     if idle and not any(s.times for s in sessions):
         skipped.append("--idle changes nothing: these recordings hold no times")
     names = ["off", *(p for p in policies if p != "off")]

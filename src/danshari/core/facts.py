@@ -9,6 +9,7 @@ from danshari.core.cleaning import CLEANED_KINDS, cleaned
 from danshari.core.lines import identifiers
 from danshari.core.model import Item, ItemId
 from danshari.core.past import Past
+from danshari.core.phase import Phases
 from danshari.core.placeholder import is_ours
 from danshari.core.tokens import Estimator
 from danshari.core.tools import Act, ToolRow, Tools
@@ -65,6 +66,8 @@ class Facts:
         """Path → position of the last successful edit or write."""
         self.overtaken: dict[int, tuple[int, str]] = {}
         """Position → (position that made it needless, why)."""
+        self.changed_calls: list[int] = []
+        """Calls that changed a file, ascending."""
         self.on_disk: set[int] = set()
         """Calls whose text arguments stand in a file by now."""
         self.users: list[int] = []
@@ -76,6 +79,11 @@ class Facts:
         self.spans: dict[str, tuple[int, int]] = {}
         """Call id → first and last position of the pieces that carry it."""
         self.past = Past(self.items, self.acts, self.users)
+        self.phases = Phases(self)
+        self._asked: dict[str, int] = {}
+        self._again: list[int] = []
+        self._fails: dict[str, int] = {}
+        self._failed_again: list[int] = []
 
     @property
     def turn(self) -> int:
@@ -115,6 +123,9 @@ class Facts:
         self.acts[at] = act
         self._calls[item.call] = at
         self.pending[item.call] = at
+        if act.key in self._asked and act.kind not in ("plan", "job", "ask"):
+            self._again.append(at)
+        self._asked.setdefault(act.key, at)
         if act.kind == "plan":
             earlier = self._plan.get(item.name)
             if earlier is not None and len(item.text) > 200:
@@ -160,6 +171,7 @@ class Facts:
             for name in {path, *_PATCHED.findall(self.items[call].text.replace("\\n", "\n"))}:
                 self.changed[name.strip()] = at
             self.on_disk.add(call)
+            self.changed_calls.append(call)
             if act.kind == "write":
                 for old in self.views.get(path, ()):
                     self.overtaken.setdefault(old, (at, "the file was written anew later"))
@@ -175,6 +187,9 @@ class Facts:
             if earlier is not None:
                 self.overtaken.setdefault(earlier, (at, "the same command succeeded later"))
         elif not good:
+            if self._fails.get(key) == len(self.changed_calls):
+                self._failed_again.append(at)
+            self._fails[key] = len(self.changed_calls)
             self._failing[key] = at
 
     def _was_flagged(self, act: Act) -> bool:
@@ -233,6 +248,18 @@ class Facts:
         """Say whether the file shown at `at` was changed since."""
         act = self.act_at(at)
         return bool(act and act.path and act.kind == "read" and self.changed.get(self.place(act), -1) > at)
+
+    def repeats(self, since: int) -> int:
+        """Count calls from position `since` on that ask what an earlier call asked already."""
+        return sum(at >= since for at in self._again)
+
+    def failed_again_at(self, since: int) -> list[int]:
+        """List results from position `since` on of commands that had failed before, with no file changed between."""
+        return [at for at in self._failed_again if at >= since]
+
+    def failing_now(self) -> str:
+        """Give the command that failed last and has not succeeded since."""
+        return next(reversed(self._failing), "")
 
     def viewed_before(self, at: int) -> bool:
         """Say whether an earlier result showed the file that the result at `at` shows."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Literal
 
@@ -49,6 +49,10 @@ class Situation:
     purse: float
     """Units that a commit may put at risk."""
     since_commit: int
+    signal: str = ""
+    """What the monitor asks for weighing by: low density, phase change; "" for nothing."""
+    learned: Mapping[str, float] = field(default_factory=dict)
+    """Tool kind → factor on the fault of its edits, from recalls."""
     resting: bool = False
     """Whether the last weighing held so much that it is not repeated yet."""
     pressure: Pressure = "none"
@@ -101,6 +105,8 @@ def due(situation: Situation, policy: Policy) -> str:
         return ""
     if situation.pressure == "soft" and situation.since_commit * 2 >= policy.cooldown:
         return "soft line"
+    if situation.signal and situation.since_commit * 2 >= policy.cooldown:
+        return situation.signal
     return "gain" if situation.since_commit >= policy.cooldown else ""
 
 

@@ -36,8 +36,12 @@ class Policy:
     keep_rounds: int = _knob(3, "newest rounds with tool calls that stay whole")
     keep_files: int = _knob(2, "files most recently touched whose views stay whole")
     max_length: int = _knob(600, "characters; shorter results and arguments are left alone")
-    squeeze_share: float = _knob(
-        0.4, "share of an old result's characters kept as telling lines; 0 leaves a placeholder"
+    keep_evidence: float = _knob(
+        0.5, "share of an old result's characters that stays if it is evidence (failures, files changed since)"
+    )
+    keep_process: float = _knob(0.3, "likewise for process: reads and output of the way there; 0 leaves a placeholder")
+    keep_transient: float = _knob(
+        0.1, "likewise for transient: hits, listings, pages, and what a later result overtook; 0 leaves a placeholder"
     )
     squeeze_over: int = _knob(1500, "characters; old results below become placeholders, longer ones keep telling lines")
     arguments: Arguments = _knob(
@@ -73,6 +77,11 @@ class Policy:
     margin: float = _knob(0.2, "an edit that frees less than this share of an item is not made")
     factor: float = _knob(2.0, "a batch must earn this many times its cost")
     cooldown: int = _knob(8, "rounds between two commits, pressure aside")
+    density: float = _knob(
+        0.3, "share of new lines in the newest rounds below which proposals are weighed at once; 0: never (seed 3)"
+    )
+    density_rounds: int = _knob(3, "newest rounds that density, repeats and the forecast look at")
+    on_phase: bool = _knob(True, "whether a change to repair or verify is a reason to weigh")
     horizon: int = _knob(8, "least number of rounds that are expected to follow; the rounds already seen count if more")
     fault: float = _knob(0.01, "chance that one edited item is needed again; a fault costs one extra round")
     purse: float = _knob(0.05, "a commit may at worst leave the session this share dearer than doing nothing")
@@ -104,6 +113,11 @@ class Policy:
     mask_secrets: bool = _knob(
         True, "mask keys and tokens in what danshari writes into a hand-over or sends to a summarizer"
     )
+    mask_archive: bool = _knob(
+        False, "mask keys and tokens in originals before they are archived; such originals are no longer byte for byte"
+    )
+    recall_length: int = _knob(8_000, "characters that one recall shows at most")
+    recall_restore: int = _knob(3, "recalls of one item after which it is shown whole again at its place; 0: never")
     summary_model: str = _knob("", "model named in summary requests; empty: the agent's own")
     summary_prompt: str = _knob("", "a sentence added to the summary prompt")
     summary_effort: str = _knob("", "reasoning effort asked of the summarizer; empty: its default")
@@ -128,6 +142,11 @@ class Policy:
     )
     waives: tuple[str, ...] = _knob((), "promises this policy does not make")
 
+    def share(self, tier: str) -> float:
+        """Give the share of an old item's characters that its tier keeps (conclusions whole)."""
+        shares = {"evidence": self.keep_evidence, "process": self.keep_process, "transient": self.keep_transient}
+        return shares.get(tier, 1.0)
+
     def protects(self, name: str) -> bool:
         """Say whether a tool of this name is protected."""
         low = name.lower()
@@ -137,10 +156,13 @@ class Policy:
 _SHARES = {
     "major",
     "keep_tail",
-    "squeeze_share",
+    "keep_evidence",
+    "keep_process",
+    "keep_transient",
     "margin",
     "fault",
     "purse",
+    "density",
     "evaluate",
     "active",
     "reserve",

@@ -105,6 +105,10 @@ class Session:
     """Turns of the last major compactions."""
     failures: int = 0
     """Times in a row that a summarizer was asked in vain."""
+    recalled: tuple[tuple[str, int], ...] = ()
+    """(digest, times) of what was recalled."""
+    learned: tuple[tuple[str, float], ...] = ()
+    """(tool kind, factor) by which an edit of that kind counts as riskier, 1 to 4; grows with recalls."""
 
     @property
     def handover(self) -> Handover | None:
@@ -157,6 +161,8 @@ class Session:
             "handovers": [h.to_dict() for h in self.handovers],
             "majors": list(self.majors),
             "failures": self.failures,
+            "recalled": [list(pair) for pair in self.recalled],
+            "learned": [list(pair) for pair in self.learned],
         }
 
 
@@ -179,4 +185,6 @@ def session_from_dict(data: Mapping[str, Any]) -> Session:
         handovers=tuple(handover_from_dict(h) for h in data.get("handovers", ())),
         majors=tuple(map(int, data.get("majors", ()))),
         failures=int(data.get("failures", 0)),
+        recalled=tuple((str(a), int(b)) for a, b in data.get("recalled", ())),
+        learned=tuple((str(a), float(b)) for a, b in data.get("learned", ())),
     )

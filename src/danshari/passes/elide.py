@@ -11,13 +11,16 @@ from danshari.core.facts import Facts
 from danshari.core.placeholder import is_ours
 from danshari.core.plan import Proposal
 from danshari.core.policy import Policy
+from danshari.core.tiers import tier_of
 from danshari.passes.again import leaned_on
 from danshari.passes.shorten import short_arguments, stand_in
 from danshari.passes.squeeze import squeeze
 
 _STAND_IN = 260
 """Characters that a placeholder takes, for the planner's estimate."""
-_KEPT_KINDS = {"skill", "recall", "plan", "agent", "ask"}
+_KEPT_KINDS = {"skill", "plan", "agent", "ask"}
+_FRESH = 3
+"""What was recalled stays this many times the rounds that other results stay."""
 
 
 def elide(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterator[Proposal]:
@@ -58,12 +61,17 @@ def _result(
     literal = policy.placeholder == "seed"
     if not literal and not force and kind in _KEPT_KINDS:
         return None
+    if kind == "recall" and not literal and facts.items[at].turn >= facts.recent_from(_FRESH * policy.keep_rounds):
+        return None
     if act and kind == "read" and not literal and (facts.place(act) in files or leaned_on(facts, effects, at, recent)):
         return None
     size = len(facts.items[at].text)
     earlier = effects.texts.get(at)
     shown = len(earlier.text) if earlier else size
-    budget = 0 if force or size <= policy.squeeze_over else int(policy.squeeze_share * size)
+    share = policy.share(tier_of(facts, at))
+    if share >= 1 and not force:
+        return None
+    budget = 0 if force or size <= policy.squeeze_over else int(share * size)
     if earlier is not None and budget >= 0.6 * shown:
         budget = 0 if kind in ("list", "search") else -1
     if budget < 0:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from danshari.core.facts import Facts
-from danshari.core.lines import LONGEST_LINE, ends, telling, tell_errors, tell_totals
+from danshari.core.lines import LONGEST_LINE, ends, tell_errors, tell_totals, telling
 from danshari.core.placeholder import clipped, squeezed
 from danshari.core.policy import Policy
 from danshari.passes.score import CODE, DEFINITION, Reading, family_of, file_of, forms, reading, score

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from danshari.cli.bench.archive import archive_command
 from danshari.cli.bench.cases import cases_command
 from danshari.cli.bench.compactions import compactions_command
 from danshari.cli.bench.falsify import falsify_command
@@ -30,5 +31,6 @@ for command in (
     peers_group,
     valid_command,
     speed_command,
+    archive_command,
 ):
     bench.add_command(command)

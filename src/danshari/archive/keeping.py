@@ -1,0 +1,195 @@
+"""What keeps an archive in order: expiry, verification, figures, export and import."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from danshari.archive.base import Entry, entry_from_dict
+from danshari.archive.schema import COLUMNS, entry_of_row
+from danshari.archive.sqlite import SqliteArchive, checksum, passages, scope_words, unpacked
+from danshari.archive.tokens import words
+from danshari.errors import ArchiveError
+
+DAYS: Mapping[str, float] = {"transient": 14, "process": 60, "evidence": 180, "conclusion": 730}
+"""Days after which originals of a tier may go; a default, for `danshari archive expire`."""
+ROUNDS: Mapping[str, int] = {}
+"""Rounds after which originals of a tier may go, counted to the session's newest original; none by default."""
+FORMAT = 1
+"""Format number of an export."""
+_DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """What an expiry removed, or would remove: originals and bytes of their text."""
+
+    entries: int
+    size: int
+
+
+def expire(
+    archive: SqliteArchive,
+    *,
+    now: float,
+    days: Mapping[str, float] = DAYS,
+    rounds: Mapping[str, int] = ROUNDS,
+    most: int = 0,
+    spare: Iterable[str] = (),
+    dry_run: bool = False,
+) -> Expired:
+    """Remove originals past their tier's days or rounds, then the oldest until `most` bytes of text remain.
+
+    `most` = 0: no limit. Pinned originals and the sessions in `spare` stay; an unknown tier counts as process.
+    """
+    kept = [*spare]
+    marks = ", ".join("?" * len(kept))
+
+    def work(base: sqlite3.Connection) -> Expired:
+        free = f"NOT pinned AND session NOT IN ({marks})"
+        due: dict[int, int] = {}
+        for tier, limit in days.items():
+            names = (tier, "") if tier == "process" else (tier, tier)
+            due.update(base.execute(
+                f"SELECT entry.id, size FROM entry JOIN text USING (digest) WHERE {free} AND tier IN (?, ?) AND at < ?",
+                (*kept, *names, now - limit * _DAY)))  # fmt: skip
+        for tier, count in rounds.items():
+            due.update(base.execute(
+                f"SELECT e.id, size FROM entry e JOIN text USING (digest) WHERE {free} AND tier = ? AND turn + ? < "
+                "(SELECT max(turn) FROM entry WHERE session = e.session)", (*kept, tier, count)))  # fmt: skip
+        if most:
+            left = base.execute("SELECT coalesce(sum(size), 0) FROM text").fetchone()[0] - sum(due.values())
+            for number, size in base.execute(
+                f"SELECT entry.id, size FROM entry JOIN text USING (digest) WHERE {free} ORDER BY at, entry.id", kept
+            ):
+                if left <= most:
+                    break
+                if number not in due:
+                    due[number] = size
+                    left -= size
+        if not dry_run:
+            _remove(base, due)
+        return Expired(entries=len(due), size=sum(due.values()))
+
+    return archive.transaction("written", work)
+
+
+def _remove(base: sqlite3.Connection, numbers: Iterable[int]) -> None:
+    for number in numbers:
+        row = base.execute(
+            f"SELECT {COLUMNS}, body FROM entry JOIN text ON text.digest = entry.digest WHERE entry.id = ?", (number,)
+        ).fetchone()
+        entry = entry_of_row(row[:-1], unpacked(row[-1]))
+        scope = scope_words(entry.session, entry.project)
+        head = " ".join(words(f"{entry.name} {entry.label} {entry.path}"))
+        texts = dict(passages(entry.text))
+        for passage, start in base.execute("SELECT id, start FROM passage WHERE entry = ?", (number,)).fetchall():
+            base.execute(
+                "INSERT INTO word(word, rowid, body, head, scope) VALUES ('delete', ?, ?, ?, ?)",
+                (passage, " ".join(words(texts[start])), head, scope),
+            )
+        base.execute("DELETE FROM passage WHERE entry = ?", (number,))
+        base.execute("DELETE FROM entry WHERE id = ?", (number,))
+        base.execute(
+            "DELETE FROM text WHERE digest = ? AND NOT EXISTS (SELECT 1 FROM entry WHERE digest = text.digest)",
+            (entry.digest,),
+        )
+
+
+def verify(archive: SqliteArchive) -> list[str]:
+    """Read everything back and list what is wrong; empty if all is well."""
+
+    def work(base: sqlite3.Connection) -> list[str]:
+        found = [f"file: {row[0]}" for row in base.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
+        for digest, body, size, sum_ in base.execute("SELECT digest, body, size, sum FROM text"):
+            try:
+                text = zlib.decompress(body)
+            except zlib.error as error:
+                found.append(f"original {digest[:12]}: cannot be unpacked ({error})")
+                continue
+            if len(text) != size or checksum(text) != sum_:
+                found.append(f"original {digest[:12]}: its bytes changed")
+        for what, query in _LINKS.items():
+            count = base.execute(query).fetchone()[0]
+            if count:
+                found.append(f"{count} {what}")
+        return found
+
+    return archive.reading(work)
+
+
+_LINKS = {
+    "entries have no original": "SELECT count(*) FROM entry WHERE digest NOT IN (SELECT digest FROM text)",
+    "originals belong to no entry": "SELECT count(*) FROM text WHERE digest NOT IN (SELECT digest FROM entry)",
+    "passages belong to no entry": "SELECT count(*) FROM passage WHERE entry NOT IN (SELECT id FROM entry)",
+    "entries are not in the index": "SELECT count(*) FROM entry WHERE id NOT IN (SELECT entry FROM passage)",
+    "edits belong to no session": "SELECT count(*) FROM edit WHERE session NOT IN (SELECT id FROM session)",
+}
+
+
+def statistics(archive: SqliteArchive) -> dict[str, Any]:
+    """Give counts and sizes: originals, sessions, bytes of text and on disk, originals by tier, tool and project."""
+
+    def work(base: sqlite3.Connection) -> dict[str, Any]:
+        def one(query: str) -> Any:
+            return base.execute(query).fetchone()[0]
+
+        return {
+            "originals": one("SELECT count(*) FROM entry"),
+            "texts": one("SELECT count(*) FROM text"),
+            "sessions": one("SELECT count(DISTINCT session) FROM entry"),
+            "text_bytes": one("SELECT coalesce(sum(size), 0) FROM text"),
+            "packed_bytes": one("SELECT coalesce(sum(length(body)), 0) FROM text"),
+            "file_bytes": one("PRAGMA page_count") * one("PRAGMA page_size"),
+            **{
+                f"by_{column}": dict(base.execute(
+                    f"SELECT {column}, count(*) FROM entry GROUP BY 1 ORDER BY 2 DESC LIMIT 20"))
+                for column in ("tier", "name", "project")
+            },
+        }  # fmt: skip
+
+    return archive.reading(work)
+
+
+def export(archive: SqliteArchive, *, session: str = "") -> Iterator[str]:
+    """Give the archive, or one session's part of it, as JSON lines: a head line, then one line an original."""
+    yield json.dumps({"danshari_archive": FORMAT})
+    last = 0
+    while True:
+        rows = archive.reading(lambda base, last=last: base.execute(  # type: ignore[misc]
+            f"SELECT entry.id, {COLUMNS}, body FROM entry JOIN text ON text.digest = entry.digest "
+            "WHERE entry.id > ? AND (? = '' OR session = ?) ORDER BY entry.id LIMIT 200",
+            (last, session, session)).fetchall())  # fmt: skip
+        if not rows:
+            return
+        for row in rows:
+            yield json.dumps(asdict(entry_of_row(row[1:-1], unpacked(row[-1]))), ensure_ascii=True)
+        last = rows[-1][0]
+
+
+def load(archive: SqliteArchive, lines: Iterable[str]) -> int:
+    """Take an export in; give the number of originals read. Raises ArchiveError at the first line that is none."""
+    batch: list[Entry] = []
+    count = 0
+    for number, line in enumerate(lines, 1):
+        try:
+            value = json.loads(line)
+            if number == 1:
+                if value.get("danshari_archive") != FORMAT:
+                    raise ValueError(f"format {value.get('danshari_archive')!r}, this danshari reads {FORMAT}")
+                continue
+            batch.append(entry_from_dict(value))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ArchiveError(
+                f"line {number} is no line of an export: {error} ({count} originals were read)"
+            ) from None
+        count += 1
+        if len(batch) == 500:
+            archive.put(batch)
+            batch = []
+    archive.put(batch)
+    return count

@@ -1,0 +1,50 @@
+"""Tables of the SQLite archive, and rows to entries and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from danshari.archive.base import Entry
+
+FORMAT = 1
+"""`PRAGMA user_version` of the file."""
+_FIELDS = tuple(f.name for f in fields(Entry) if f.name != "text")
+COLUMNS = ", ".join(f"entry.{name}" for name in _FIELDS)
+NAMES = ", ".join(_FIELDS)
+_FLAGS = ("failed", "pinned")
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS text(
+  id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, sum TEXT NOT NULL, body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS entry(
+  id INTEGER PRIMARY KEY, digest TEXT NOT NULL, name TEXT, label TEXT, kind TEXT, turn INTEGER, session TEXT NOT NULL,
+  project TEXT, at REAL, phase TEXT, tier TEXT, path TEXT, start INTEGER, call TEXT, importance REAL, failed INTEGER,
+  pinned INTEGER);
+CREATE UNIQUE INDEX IF NOT EXISTS entry_digest ON entry(digest, session);
+CREATE INDEX IF NOT EXISTS entry_session ON entry(session, turn);
+CREATE INDEX IF NOT EXISTS entry_path ON entry(path) WHERE path != '';
+CREATE TABLE IF NOT EXISTS passage(id INTEGER PRIMARY KEY, entry INTEGER NOT NULL, start INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS passage_entry ON passage(entry);
+CREATE VIRTUAL TABLE IF NOT EXISTS word USING fts5(body, head, scope, content='',
+  tokenize="unicode61 remove_diacritics 0 tokenchars '_.-'");
+CREATE VIRTUAL TABLE IF NOT EXISTS rarity USING fts5vocab(word, 'row');
+CREATE TABLE IF NOT EXISTS session(id TEXT PRIMARY KEY, version INTEGER NOT NULL, at REAL, body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS edit(session TEXT NOT NULL, number INTEGER NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY(session, number)) WITHOUT ROWID
+"""
+
+
+def row_of_entry(entry: Entry, *, at: float) -> list[Any]:
+    """Give an entry's values in the order of `COLUMNS`."""
+    values = {name: getattr(entry, name) for name in _FIELDS}
+    values["at"] = at
+    return [int(value) if isinstance(value, bool) else value for value in values.values()]
+
+
+def entry_of_row(row: Sequence[Any], text: str) -> Entry:
+    """Make an entry of a row in the order of `COLUMNS`."""
+    values = dict(zip(_FIELDS, row, strict=True))
+    for flag in _FLAGS:
+        values[flag] = bool(values[flag])
+    return Entry(text=text, **values)

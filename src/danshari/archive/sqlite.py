@@ -1,0 +1,275 @@
+"""The archive on disk: one SQLite file, written ahead, content-addressed, searchable; many processes at once.
+
+Originals are compressed and stored once per digest; what surrounds them (session, turn, path …) once per session. The
+index holds our own words (`tokens`), one row per passage of 40 lines. A file that SQLite cannot read is set aside under
+another name, never overwritten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sqlite3
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, TypeVar
+
+from danshari.archive.base import NONE, Entry, Filters, Passage, not_found
+from danshari.archive.schema import COLUMNS, FORMAT, NAMES, SCHEMA, entry_of_row, row_of_entry
+from danshari.archive.search import Rarity, find
+from danshari.archive.tokens import words
+from danshari.errors import ArchiveError, VersionError
+
+PASSAGE = 40
+"""Lines of one passage."""
+_BUSY = 10.0
+"""Seconds to wait for another process that writes."""
+_BATCH = 500
+"""Entries that are written in one transaction."""
+_log = logging.getLogger("danshari")
+T = TypeVar("T")
+
+
+class SqliteArchive:
+    """Originals and sessions in one file; thread-safe, safe for many processes, readable by its owner only.
+
+    Raises ArchiveError if the file cannot be made or written (folder read-only, disk full, locked by another program),
+    VersionError if a newer danshari made it.
+    """
+
+    def __init__(self, path: str | Path, *, clock: Callable[[], float] = time.time) -> None:
+        self.path = Path(path) if str(path) != ":memory:" else None
+        self._clock = clock
+        self._lock = threading.RLock()
+        self.notes: list[str] = []
+        """What happened to the file: set aside because it could not be read."""
+        self._rarity = Rarity()
+        self._base = self._opened()
+
+    # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _opened(self) -> sqlite3.Connection:
+        try:
+            return self._connect()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError) or self.path is None:
+                raise self._failure("opened", error) from None
+            self._set_aside(error)
+            return self._connect()
+        except OSError as error:
+            raise self._failure("made", error) from None
+
+    def _connect(self) -> sqlite3.Connection:
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if not self.path.exists():
+                os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, 0o600))
+        name = str(self.path) if self.path is not None else ":memory:"
+        base = sqlite3.connect(name, timeout=_BUSY, isolation_level=None, check_same_thread=False)
+        base.execute("PRAGMA journal_mode = WAL")
+        base.execute("PRAGMA synchronous = NORMAL")
+        base.execute("PRAGMA cache_size = -32000")
+        base.execute("PRAGMA mmap_size = 268435456")
+        made = base.execute("PRAGMA user_version").fetchone()[0]
+        if made > FORMAT:
+            raise VersionError(f"{name}: made by a newer danshari (format {made}, this one reads {FORMAT}): upgrade it")
+        if made < FORMAT:
+            base.executescript(f"BEGIN IMMEDIATE; {SCHEMA}; PRAGMA user_version = {FORMAT}; COMMIT;")
+        return base
+
+    def _set_aside(self, error: Exception) -> None:
+        assert self.path is not None
+        number = 1
+        while (aside := self.path.with_name(f"{self.path.name}.unreadable-{number}")).exists():
+            number += 1
+        for suffix in ("-wal", "-shm"):
+            beside = self.path.with_name(self.path.name + suffix)
+            if beside.exists():
+                beside.rename(aside.with_name(aside.name + suffix))
+        self.path.rename(aside)
+        self.notes.append(
+            f"{self.path} could not be read ({error}); it was set aside as {aside.name}, a new one begins"
+        )
+        _log.warning(self.notes[-1])
+
+    def _failure(self, what: str, error: Exception) -> ArchiveError:
+        return ArchiveError(f"{self.path}: the archive cannot be {what}: {error}")
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._base.close()
+
+    def _doing(self, what: str, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a statement or more; SQLite's errors become ours, a damaged file is set aside and the work begun anew."""
+        with self._lock:
+            try:
+                return work(self._base)
+            except sqlite3.OperationalError as error:
+                raise self._failure(what, error) from None
+            except sqlite3.DatabaseError as error:
+                if self.path is None:
+                    raise self._failure(what, error) from None
+                self._base.close()
+                self._set_aside(error)
+                self._base = self._connect()
+                return work(self._base)
+
+    def reading(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a query of one's own; the index and tables are those of `schema`."""
+        return self._doing("read", work)
+
+    def transaction(self, what: str, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run several statements so that all of them or none take effect."""
+
+        def inside(base: sqlite3.Connection) -> T:
+            with self._writing(base):
+                return work(base)
+
+        return self._doing(what, inside)
+
+    @contextlib.contextmanager
+    def _writing(self, base: sqlite3.Connection) -> Iterator[None]:
+        base.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            base.execute("ROLLBACK")
+            raise
+        base.execute("COMMIT")
+
+    # ── originals ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def __len__(self) -> int:
+        count: int = self._doing("read", lambda base: base.execute("SELECT count(*) FROM entry").fetchone()[0])
+        return count
+
+    def put(self, entries: Iterable[Entry]) -> None:
+        """Store entries; durable on return. Storing one again changes nothing."""
+        every = list(entries)
+        for start in range(0, len(every), _BATCH):
+            batch = every[start : start + _BATCH]
+            self.transaction("written", lambda base, batch=batch: self._put(base, batch))  # type: ignore[misc]
+
+    def _put(self, base: sqlite3.Connection, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            body = entry.text.encode("utf-8", "surrogatepass")
+            row = row_of_entry(entry, at=entry.at or self._clock())
+            marks = ", ".join("?" * len(row))
+            made = base.execute(f"INSERT OR IGNORE INTO entry({NAMES}) VALUES ({marks})", row)
+            if not made.rowcount:
+                continue
+            base.execute(
+                "INSERT OR IGNORE INTO text(digest, body, size, sum) VALUES (?, ?, ?, ?)",
+                (entry.digest, zlib.compress(body, 1), len(body), checksum(body)),
+            )
+            self._index(base, made.lastrowid or 0, entry)
+
+    def _index(self, base: sqlite3.Connection, number: int, entry: Entry) -> None:
+        scope = scope_words(entry.session, entry.project)
+        head = words(f"{entry.name} {entry.label} {entry.path}")
+        for start, text in passages(entry.text):
+            cursor = base.execute("INSERT INTO passage(entry, start) VALUES (?, ?)", (number, start))
+            body = " ".join(words(text))
+            base.execute(
+                "INSERT INTO word(rowid, body, head, scope) VALUES (?, ?, ?, ?)",
+                (cursor.lastrowid, body, " ".join(head), scope),
+            )
+
+    def get(self, digest: str) -> Entry:
+        """Give the entry whose digest begins with `digest` (at least 6 digits); raises RecallError."""
+        return self._doing("read", lambda base: self._get(base, digest))
+
+    def _get(self, base: sqlite3.Connection, digest: str) -> Entry:
+        query = f"SELECT {COLUMNS}, text.body FROM entry JOIN text ON text.digest = entry.digest WHERE entry.digest"
+        rows = base.execute(f"{query} = ? ORDER BY entry.id DESC LIMIT 1", (digest,)).fetchall()
+        if not rows and len(digest) >= 6:
+            rows = base.execute(
+                f"{query} >= ? AND entry.digest < ? GROUP BY entry.digest LIMIT 3", (digest, digest + "g")
+            ).fetchall()
+        if len(rows) != 1:
+            raise not_found(digest, len(rows), base.execute("SELECT count(*) FROM entry").fetchone()[0])
+        return entry_of_row(rows[0][:-1], unpacked(rows[0][-1]))
+
+    def search(self, query: str, *, limit: int = 5, filters: Filters = NONE) -> list[Passage]:
+        """Find passages for a query, best first."""
+        scope = scope_words(filters.session, filters.project)
+
+        def work(base: sqlite3.Connection) -> list[Passage]:
+            return find(base, self._rarity, query, limit=limit, filters=filters, lines=PASSAGE, scope=scope)
+
+        return self._doing("searched", work)
+
+    # ── sessions ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def save_session(self, session: str, version: int, body: str, edits: Iterable[str], kept: int) -> bool:
+        """Store a session's state and the edits after the first `kept`; False if another process stored it meanwhile.
+
+        `version` is the number of the state that this one follows, 0 for the first.
+        """
+        added = [(session, kept + n, edit) for n, edit in enumerate(edits)]
+
+        def work(base: sqlite3.Connection) -> bool:
+            row = base.execute("SELECT version FROM session WHERE id = ?", (session,)).fetchone()
+            if (row[0] if row else 0) != version:
+                return False
+            base.execute(
+                "INSERT OR REPLACE INTO session(id, version, at, body) VALUES (?, ?, ?, ?)",
+                (session, version + 1, self._clock(), zlib.compress(body.encode("utf-8", "surrogatepass"), 1)),
+            )
+            base.execute("DELETE FROM edit WHERE session = ? AND number >= ?", (session, kept))
+            base.executemany("INSERT INTO edit(session, number, body) VALUES (?, ?, ?)", added)
+            return True
+
+        return self.transaction("written", work)
+
+    def load_session(self, session: str) -> tuple[int, str, list[str]] | None:
+        """Give a session's version, its state and its edits; None if there is none."""
+
+        def work(base: sqlite3.Connection) -> tuple[int, str, list[str]] | None:
+            row = base.execute("SELECT version, body FROM session WHERE id = ?", (session,)).fetchone()
+            if row is None:
+                return None
+            edits = base.execute("SELECT body FROM edit WHERE session = ? ORDER BY number", (session,)).fetchall()
+            return row[0], unpacked(row[1]), [edit for (edit,) in edits]
+
+        return self._doing("read", work)
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """List the stored sessions, newest first: id, seconds since the epoch, edits, originals."""
+
+        def work(base: sqlite3.Connection) -> list[dict[str, Any]]:
+            rows = base.execute(
+                "SELECT id, at, (SELECT count(*) FROM edit WHERE session = s.id), "
+                "(SELECT count(*) FROM entry WHERE session = s.id) FROM session s ORDER BY at DESC"
+            )
+            return [dict(zip(("session", "at", "edits", "originals"), row, strict=True)) for row in rows]
+
+        return self._doing("read", work)
+
+
+def passages(text: str) -> Iterator[tuple[int, str]]:
+    """Cut a text into passages of 40 lines, each with its 1-based first line; very long lines count as many."""
+    lines = text.split("\n")
+    for start in range(0, len(lines), PASSAGE):
+        yield start + 1, "\n".join(lines[start : start + PASSAGE])
+
+
+def scope_words(session: str, project: str) -> str:
+    """Give the words that limit a search to a session or project."""
+    return " ".join(f"{kind}{checksum(name.encode())[:10]}" for kind, name in (("s", session), ("p", project)) if name)
+
+
+def checksum(body: bytes) -> str:
+    """Hash bytes to 16 hex digits, so that a damaged original is noticed."""
+    return blake2b(body, digest_size=8).hexdigest()
+
+
+def unpacked(body: bytes) -> str:
+    """Give an original back."""
+    return zlib.decompress(body).decode("utf-8", "surrogatepass")
