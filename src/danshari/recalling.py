@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from danshari import restoring
 from danshari.archive.base import NONE, Entry, Filters, Passage, entry_of
 from danshari.archive.tokens import words
+from danshari.core.past import bare
 from danshari.core.text import parse_arguments
 from danshari.errors import DanshariError, RecallError
 from danshari.running import Run
@@ -65,10 +66,17 @@ def recall(run: Run, query: str, *, limit: int = 5, filters: Filters = NONE) -> 
     else:
         found = run.archive.search(query, limit=limit, filters=filters)
         if not found:
-            what = f" with {filters}" if filters != NONE else ""
-            raise RecallError(f"nothing recalled for {query!r}{what}: no archived original holds these words")
+            raise RecallError(
+                f"nothing recalled for {query!r}{_limits(filters)}: no archived original holds these words"
+            )
     _learn(run, found[0].entry)
     return found
+
+
+def _limits(filters: Filters) -> str:
+    """Say what a search was limited to."""
+    parts = [f"{name} {value!r}" for name, value in asdict(filters).items() if value not in ("", None)]
+    return f" in {', '.join(parts)}" if parts else ""
 
 
 def _whole(entry: Entry) -> Passage:
@@ -176,14 +184,16 @@ def _matching(passage: Passage, query: str, room: int) -> str:
     """Give the lines of a passage that hold most of the query, verbatim, under their numbers."""
     asked = set(words(query))
     lines = passage.text.split("\n")
-    ranked = sorted(range(len(lines)), key=lambda n: (-len(asked & set(words(lines[n]))), n))
+    numbered = sum(bare(line) != line for line in lines) > len(lines) / 2
+    filled = [n for n, line in enumerate(lines) if bare(line).strip()]
+    ranked = sorted(filled, key=lambda n: (-len(asked & set(words(lines[n]))), n))
     kept: list[int] = []
     for n in ranked[:_SHOWN]:
         room -= len(lines[n]) + 8
         if room < 0 and kept:
             break
         kept.append(n)
-    return "\n".join(f"{passage.start + n}| {lines[n][:600]}" for n in sorted(kept))
+    return "\n".join(lines[n][:600] if numbered else f"{passage.start + n}| {lines[n][:600]}" for n in sorted(kept))
 
 
 def _read(state: Run, given: Mapping[str, Any]) -> str:

@@ -27,8 +27,6 @@ from danshari.errors import ArchiveError, VersionError
 
 PASSAGE = 40
 """Lines of one passage."""
-_BUSY = 10.0
-"""Seconds to wait for another process that writes."""
 _BATCH = 500
 """Entries that are written in one transaction."""
 _log = logging.getLogger("danshari")
@@ -38,13 +36,15 @@ T = TypeVar("T")
 class SqliteArchive:
     """Originals and sessions in one file; thread-safe, safe for many processes, readable by its owner only.
 
+    `patience` is how many seconds to wait for another process that writes.
+
     Raises ArchiveError if the file cannot be made or written (folder read-only, disk full, locked by another program),
     VersionError if a newer danshari made it.
     """
 
-    def __init__(self, path: str | Path, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: str | Path, *, clock: Callable[[], float] = time.time, patience: float = 10.0) -> None:
         self.path = Path(path) if str(path) != ":memory:" else None
-        self._clock = clock
+        self._clock, self._patience = clock, patience
         self._lock = threading.RLock()
         self.notes: list[str] = []
         """What happened to the file: set aside because it could not be read."""
@@ -70,7 +70,7 @@ class SqliteArchive:
             if not self.path.exists():
                 os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, 0o600))
         name = str(self.path) if self.path is not None else ":memory:"
-        base = sqlite3.connect(name, timeout=_BUSY, isolation_level=None, check_same_thread=False)
+        base = sqlite3.connect(name, timeout=self._patience, isolation_level=None, check_same_thread=False)
         base.execute("PRAGMA journal_mode = WAL")
         base.execute("PRAGMA synchronous = NORMAL")
         base.execute("PRAGMA cache_size = -32000")
@@ -104,6 +104,12 @@ class SqliteArchive:
         """Close the file."""
         with self._lock:
             self._base.close()
+
+    def __enter__(self) -> SqliteArchive:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _doing(self, what: str, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run a statement or more; SQLite's errors become ours, a damaged file is set aside and the work begun anew."""

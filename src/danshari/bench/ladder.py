@@ -8,17 +8,18 @@ added up, and each costs one extra round.
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import comb
 
+from danshari.archive.base import entry_of
+from danshari.archive.sqlite import SqliteArchive, passages
 from danshari.bench.needs import Needs, Reference, Round
 from danshari.bench.sight import Sight
 from danshari.bench.state import History, pointer_lines
+from danshari.core.model import Digest
 
-PASSAGE = 30
-"""Lines of one passage of the store."""
 TOP = 3
 _WORD = re.compile(r"[A-Za-z_]\w+|\d{3,}|[一-鿿]{2}")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -26,39 +27,35 @@ _MOST_WORDS = 60
 
 
 class Store:
-    """Everything a session said so far, in passages under a full-text index (SQLite FTS5, BM25)."""
+    """Everything a session said so far, in the archive's own index: the search that is judged is the one shipped."""
 
     def __init__(self, needs: Needs) -> None:
         self.needs = needs
-        self._base = sqlite3.connect(":memory:")
-        self._base.execute("CREATE VIRTUAL TABLE passages USING fts5(body, tokenize='unicode61 tokenchars ''_''')")
-        self._atoms: list[frozenset[str]] = []
+        self._archive = SqliteArchive(":memory:")
+        self._atoms: dict[tuple[str, int], frozenset[str]] = {}
         self._holding: Counter[str] = Counter()
         self._at = 0
 
     def advance(self, until: int) -> None:
         """Take in the items before position `until`."""
-        lines = self.needs.lines
+        lines, facts = self.needs.lines, self.needs.facts
+        entries = []
         for at in range(self._at, until):
-            numbers = self.needs.item_lines[at]
-            for start in range(0, len(numbers), PASSAGE):
-                passage = numbers[start : start + PASSAGE]
-                body = " ".join(words(" ".join(lines.keys[n] for n in passage)))
-                atoms = frozenset().union(*(lines.atoms[n] for n in passage))
-                self._base.execute("INSERT INTO passages(rowid, body) VALUES (?, ?)", (len(self._atoms), body))
-                self._atoms.append(atoms)
+            item, act = facts.items[at], facts.act_at(at)
+            label = facts.items[facts.call_of[at]].text[:300] if at in facts.call_of else ""
+            entry = replace(entry_of(item, label), digest=Digest(item.id), path=act.path if act else "")
+            entries.append(entry)
+            for start, text in passages(entry.text):
+                atoms = frozenset(a for n in lines.of_kind(item.kind, text) for a in lines.atoms[n])
+                self._atoms[item.id, start] = atoms
                 self._holding.update(atoms)
+        self._archive.put(entries)
         self._at = max(self._at, until)
 
     def search(self, query: Sequence[str]) -> list[frozenset[str]]:
         """Give the atoms of the first three passages for a query of words."""
-        if not query:
-            return []
-        match = " OR ".join(f'"{word}"' for word in query)
-        rows = self._base.execute(
-            "SELECT rowid FROM passages WHERE passages MATCH ? ORDER BY rank LIMIT ?", (match, TOP)
-        ).fetchall()
-        return [self._atoms[row[0]] for row in rows]
+        found = self._archive.search(" ".join(query), limit=TOP) if query else []
+        return [self._atoms[passage.entry.digest, passage.start] for passage in found]
 
     def by_chance(self, atom: str) -> float:
         """Give the chance that three passages drawn at random hold the atom."""

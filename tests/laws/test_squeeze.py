@@ -1,0 +1,211 @@
+"""Laws of what is written in place of long texts: verbatim lines, true numbers, honest "unchanged", only the past."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from danshari import Compactor, data
+from danshari.core.edits import Effects, Replace
+from danshari.core.facts import Facts
+from danshari.core.past import bare, parts_of
+from danshari.core.phase import PHASES
+from danshari.formats import named
+from danshari.learned import weights_in_use
+from danshari.passes.again import AGAIN
+from danshari.passes.score import FEATURES, columns, expected, family_of, reading
+from danshari.passes.shapes import SHAPES
+from danshari.passes.squeeze import chosen, shared
+from danshari.testing import Call, Turn, conversation
+from tests.laws.strategies import _SHAPES, FORMATS, body
+
+POLICY = data.load_policy("balanced")
+_MARKED = re.compile(r"\s*(\d+)(?:\| |→|\t)(.*)\Z", re.DOTALL)
+
+
+def facts_of(messages: list[object], format_name: str = "openai-chat") -> Facts:
+    facts = Facts(data.tools(), data.estimator("o200k"), weights_in_use())
+    facts.extend(named(format_name).read(messages))
+    return facts
+
+
+texts = st.builds(body, st.sampled_from(_SHAPES), st.sampled_from((900, 2600, 5000, 14000, 40000)), st.integers(0, 6))
+calls = st.sampled_from((
+    ("Read", {"file_path": "src/app.py"}), ("Bash", {"command": "make"}), ("Grep", {"pattern": "ledger"}),
+    ("Glob", {"pattern": "**"}), ("frobnicate", {"x": 1}), ("Bash", {"command": "pytest -q"}),
+))  # fmt: skip
+
+
+@given(texts, calls, st.integers(200, 9000), st.sampled_from((1, 3, 10)))
+def test_kept_lines_are_the_sources_own_under_their_own_numbers(text: str, call: object, room: int, every: int) -> None:
+    name, arguments = call  # type: ignore[misc]
+    messages = conversation(
+        "openai-chat", "Fix ledger_total.", [Turn(calls=(Call(name=name, arguments=arguments, result=text),))]
+    )
+    facts = facts_of(messages)
+    at = len(facts.items) - 1
+    lines = facts.clean(at).split("\n")
+    numbers = chosen(facts, at, lines, room)
+    assert numbers == sorted(set(numbers))
+    assert all(lines[n].strip() or 0 < n < len(lines) - 1 for n in numbers)
+    if facts.weights and len(numbers) > 3:
+        kept = sum(len(lines[n]) for n in numbers)
+        assert kept <= 1.6 * room + 1200, "gaps closed and enclosing definitions come on top, no more"
+    from danshari.core.placeholder import squeezed
+
+    written = squeezed(facts.items[at], numbers, [lines[n] for n in numbers], total=len(lines), every=every).split(
+        "\n"
+    )[1:]
+    assert len(written) == len(numbers)
+    for n, shown in zip(numbers, written, strict=True):
+        assert bare(shown) == bare(lines[n]) or shown == lines[n]
+        if (marked := _MARKED.match(shown)) and shown != lines[n]:
+            assert int(marked.group(1)) == n + 1
+    assert chosen(facts, at, lines, room) == numbers
+
+
+@given(texts, calls)
+def test_every_feature_sorts_every_line_into_one_of_its_buckets(text: str, call: object) -> None:
+    name, arguments = call  # type: ignore[misc]
+    facts = facts_of(
+        conversation("openai-chat", "go", [Turn(calls=(Call(name=name, arguments=arguments, result=text),))])
+    )
+    at = len(facts.items) - 1
+    read = reading(facts, at, text.split("\n"))
+    assert read.shape in SHAPES
+    found = columns(read)
+    assert set(found) == set(expected()[family_of(read)])
+    buckets = {f.name: len(f.buckets) for f in FEATURES}
+    for feature, column in found.items():
+        assert len(column) == len(read.lines)
+        assert all(0 <= bucket < buckets[feature] for bucket in column), feature
+
+
+@given(st.lists(st.floats(-8, 3), min_size=1, max_size=60), st.integers(1, 12))
+def test_sharing_chances_keeps_their_range_and_a_flat_line_flat(odds: list[float], radius: int) -> None:
+    found = shared(odds, radius)
+    assert len(found) == len(odds)
+    assert min(odds) - 1e-6 <= min(found) <= max(found) <= max(odds) + 1e-6
+    assert all(abs(v - 2.5) < 1e-9 for v in shared([2.5] * len(odds), radius))
+
+
+versions = st.lists(
+    st.tuples(st.integers(0, 59), st.sampled_from(("edit", "insert", "delete", "same")), st.integers(0, 999)),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(versions, st.sampled_from(FORMATS), st.booleans())
+def test_what_a_second_read_leaves_out_stands_in_an_earlier_item_of_the_view(
+    changes: list[object], wire: str, numbered: bool
+) -> None:
+    lines = [f"    step_{n} = ledger.total({n * 7}, 'entry {n}')" for n in range(60)]
+    turns, files = [], []
+    for place, what, salt in changes:  # type: ignore[misc]
+        place %= len(lines)
+        if what == "edit":
+            lines[place] = f"    changed_{salt} = {place}"
+        elif what == "insert":
+            lines.insert(place, f"    inserted_{salt} = {place}")
+        elif what == "delete" and len(lines) > 30:
+            del lines[place]
+        shown = [f"{n + 1:6}→{line}" for n, line in enumerate(lines)] if numbered else list(lines)
+        files.append(list(lines))
+        turns.append(Turn(calls=(Call(name="Read", arguments={"file_path": "a.py"}, result="\n".join(shown)),)))
+    messages = conversation(wire, "go", turns)
+    engine = Compactor("balanced", format=wire)
+    engine.compact(messages)
+    view = engine.view()
+    results = [at for at, item in enumerate(view.items) if item.kind == "result"]
+    in_sight: set[str] = set()
+    for file, at in zip(files, results, strict=True):
+        edit = view.effects.texts.get(at)
+        text = edit.text if edit else view.items[at].text
+        here = {bare(line).rstrip() for line in text.split("\n")}
+        if edit is not None and edit.why.startswith(AGAIN):
+            assert "unchanged since" in text.split("\n")[0]
+        assert {line.rstrip() for line in file} <= in_sight | here
+        in_sight |= here
+
+
+@given(st.lists(st.tuples(calls, texts), min_size=2, max_size=5))
+def test_admission_knows_only_the_item_and_what_came_before(parts: list[object]) -> None:
+    turns = [Turn(calls=(Call(name=n, arguments=a, result=t),)) for (n, a), t in parts]  # type: ignore[misc]
+    whole = conversation("openai-chat", "Fix ledger_total.", turns)
+    live = Compactor("balanced")
+    first: dict[str, str] = {}
+    for cut in range(1, len(turns) + 1):
+        done = live.compact(conversation("openai-chat", "Fix ledger_total.", turns[:cut]))
+        first.update({e.id: e.text for e in done.edits if isinstance(e, Replace) and e.by == "admit"})
+    from danshari.passes.admit import admit
+
+    facts = facts_of(whole)
+    effects = Effects()
+    late: dict[str, str] = {}
+    for at in range(len(facts.items)):
+        for edit in admit(facts, effects, POLICY, at):
+            if facts.index[edit.id] == at:
+                effects.texts[at] = edit
+                late[edit.id] = edit.text
+    assert {k: late[k] for k in first if k in late} == {k: first[k] for k in first if k in late}
+    assert set(first) == set(late)
+
+
+def test_without_weights_plain_rules_choose(monkeypatch: object) -> None:
+    log = "\n".join(f"2026-03-01 INFO worker {n}" for n in range(300)) + "\nERROR mismatch in part 7\nend"
+    facts = facts_of(
+        conversation("openai-chat", "go", [Turn(calls=(Call(name="Bash", arguments={"command": "make"}, result=log),))])
+    )
+    facts.weights = None
+    at = len(facts.items) - 1
+    numbers = chosen(facts, at, log.split("\n"), 900)
+    assert 300 in numbers
+
+
+@given(st.lists(st.sampled_from(("read", "read again", "grep", "edit", "test", "make")), max_size=30))
+def test_the_phase_is_one_of_four_and_never_looks_ahead(kinds: list[str]) -> None:
+    made = {
+        "read": Call(name="Read", arguments={"file_path": "a.py"}, result="x"),
+        "read again": Call(name="Read", arguments={"file_path": "a.py", "offset": 9, "limit": 5}, result="x"),
+        "grep": Call(name="Grep", arguments={"pattern": "x"}, result="x"),
+        "edit": Call(name="Edit", arguments={"file_path": "a.py", "old_string": "x", "new_string": "y"}, result="ok"),
+        "test": Call(name="Bash", arguments={"command": "pytest -q"}, result="1 passed"),
+        "make": Call(name="Bash", arguments={"command": "ls"}, result="x"),
+    }
+    turns = [Turn(calls=(made[kind],)) for kind in kinds]
+    whole = facts_of(conversation("openai-chat", "go", turns))
+    phases = [whole.phases.at(turn) for turn in range(1, len(turns) + 1)]
+    assert set(phases) <= set(PHASES)
+    for cut in range(1, len(turns) + 1):
+        assert facts_of(conversation("openai-chat", "go", turns[:cut])).phases.at(cut) == phases[cut - 1]
+    if kinds[-3:] == ["edit"] * 3:
+        assert phases[-1] == "repair"
+    if kinds[-3:] == ["test"] * 3:
+        assert phases[-1] == "verify"
+
+
+@given(st.text(max_size=30))
+def test_parts_are_lower_case_and_three_letters_at_least(word: str) -> None:
+    assert all(part == part.lower() and len(part) > 2 for part in parts_of(word))
+
+
+def test_few_numbers_only_where_a_tool_numbers_unasked() -> None:
+    shown = "\n".join(f"{n + 1:6}→value_{n} = {n}" for n in range(300))
+    for name, arguments, fewer in (
+        ("Read", {"file_path": "a.py"}, True), ("Bash", {"command": "cat -n a.py"}, False),
+        ("open", {"path": "a.py"}, False),
+    ):  # fmt: skip
+        messages = conversation(
+            "openai-chat", "go", [Turn(calls=(Call(name=name, arguments=arguments, result=shown),))]
+        )
+        result = Compactor("balanced").compact(messages)
+        text = json.dumps(result.messages, ensure_ascii=False)
+        assert (f"{299:6}→" not in text) is fewer, name
+        assert f"{300:6}→" in text
+    kept = Compactor(replace(POLICY, number_every=1)).compact(messages)
+    assert not kept.edits

@@ -1,0 +1,156 @@
+"""Recall: by id and words, as tools in three formats, bounded, fresh, learning, across sessions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from danshari import Compactor, Filters, RecallError, data
+from danshari.archive.sqlite import SqliteArchive
+from danshari.core.edits import Restore
+from danshari.recalling import READ, SEARCH, SENTENCE
+from danshari.testing import Call, Turn, conversation
+
+POLICY = replace(data.load_policy("literal"), placeholder="full", name="short")
+
+
+def body(n: int) -> str:
+    return "\n".join(f"def step_{n}_{k}(ledger): return {k}" for k in range(90))
+
+
+def turns(count: int) -> list[Turn]:
+    return [
+        Turn(calls=(Call(name="Read", arguments={"file_path": f"src/m{n}.py"}, result=body(n)),)) for n in range(count)
+    ]
+
+
+def engine(count: int = 12, wire: str = "openai-chat", **options: Any) -> Compactor:
+    made = Compactor(options.pop("policy", POLICY), format=wire, **options)
+    made.compact(conversation(wire, "go", turns(count)))
+    return made
+
+
+def test_by_id_by_words_by_path_and_what_never_left() -> None:
+    made = engine()
+    items = {item.text: item for item in made.view().items if item.kind == "result"}
+    assert made.recall(items[body(0)].digest[:12])[0].text == body(0)
+    assert made.recall(items[body(11)].digest[:12])[0].text == body(11), "still in the conversation"
+    assert made.recall("step_3_44")[0].entry.path == "src/m3.py"
+    assert made.recall("src/m5.py")[0].entry.path == "src/m5.py"
+    with pytest.raises(RecallError, match="in path 'nowhere': no archived original"):
+        made.recall("step_3_44", filters=Filters(path="nowhere"))
+
+
+@pytest.mark.parametrize("wire", ["openai-chat", "openai-responses", "anthropic"])
+def test_the_definitions_are_what_the_providers_take(wire: str) -> None:
+    tools = engine(wire=wire).recall_tools()
+    if wire == "anthropic":
+        from anthropic.types import ToolParam
+
+        TypeAdapter(list[ToolParam]).validate_python(tools)
+    elif wire == "openai-chat":
+        from openai.types.chat import ChatCompletionToolParam
+
+        TypeAdapter(list[ChatCompletionToolParam]).validate_python(tools)
+    else:
+        assert [t["type"] for t in tools] == ["function", "function"]
+        assert {t["name"] for t in tools} == {SEARCH, READ}
+    assert SEARCH in SENTENCE
+    assert READ in SENTENCE
+
+
+def test_a_search_is_short_and_a_read_gives_a_span_and_says_how_to_go_on() -> None:
+    made = engine(policy=replace(POLICY, recall_length=1500))
+    found = made.run_recall(SEARCH, {"query": "step_3_44"})
+    assert len(found) < 2500
+    assert "45| def step_3_44(ledger): return 44" in found
+    id_ = made.recall("step_3_44")[0].entry.id
+    assert (
+        made.run_recall(READ, json.dumps({"id": id_, "start": 45, "end": 46})).split("\n")[1:]
+        == body(3).split("\n")[44:46]
+    )
+    part = made.run_recall(READ, {"id": id_})
+    assert "go on with start=" in part.split("\n")[0]
+    start = int(part.split("go on with start=")[1].split("]")[0])
+    again = made.run_recall(READ, {"id": id_, "start": start})
+    whole = part.split("\n")[1:] + again.split("\n")[1:]
+    assert whole == body(3).split("\n")[: len(whole)]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        (SEARCH, {}, "needs a query"),
+        (SEARCH, {"query": "zebra"}, "no archived original"),
+        (READ, {"id": "abcdef123"}, "no entry begins so"),
+        (READ, {"id": "step", "start": "x"}, "Try"),
+        (READ, "not json", "Try"),
+        ("other", {}, "is no recall tool"),
+    ],
+)
+def test_wrong_calls_say_what_to_do(name: str, arguments: Any, said: str) -> None:
+    assert said in engine().run_recall(name, arguments)
+
+
+def test_only_failures_are_found_when_asked_for() -> None:
+    bad = Call(name="Bash", arguments={"command": "make ledger"}, result="Error: exit code 2\n" + body(1))
+    good = Call(name="Bash", arguments={"command": "make invoice"}, result=body(2))
+    made = Compactor(POLICY)
+    made.compact(conversation("openai-chat", "go", [Turn(calls=(bad,)), Turn(calls=(good,)), *turns(6)]))
+    assert "make ledger" in made.run_recall(SEARCH, {"query": "ledger", "failed": True})
+    assert "make invoice" not in made.run_recall(SEARCH, {"query": "ledger", "failed": True})
+
+
+def test_what_was_recalled_stays_while_fresh_and_goes_later() -> None:
+    recalled = Call(name=READ, arguments={"id": "abcdef123456"}, result=body(99))
+    policy = replace(data.load_policy("balanced"), commit="always", keep_rounds=2, keep_process=0.0, keep_files=0)
+    for later, kept in ((4, True), (9, False)):
+        messages = conversation("openai-chat", "go", [Turn(calls=(recalled,)), *turns(later)])
+        shown = Compactor(policy).compact(messages).messages
+        assert (body(99) in [m.get("content") for m in shown]) is kept
+
+
+def test_an_item_recalled_again_and_again_is_shown_at_its_place() -> None:
+    made = engine()
+    id_ = made.recall("step_0_5")[0].entry.id
+    for _ in range(POLICY.recall_restore - 1):
+        made.run_recall(READ, {"id": id_})
+    assert any(isinstance(e, Restore) and e.by == "recall" for e in made.session.ledger)
+    assert made.learned == {"read": pytest.approx(1.5**3)}
+    again = Compactor(POLICY)
+    again.load(made.save())
+    assert again.learned == made.learned
+    again.reset_learned()
+    assert again.learned == {}
+    for _ in range(9):
+        made.recall("step_1_5")
+    assert made.learned == {"read": 4.0}
+
+
+def test_a_kind_that_is_recalled_is_elided_less_readily() -> None:
+    policy = replace(data.load_policy("balanced"), keep_rounds=1, keep_files=0, cooldown=1, least=100, keep_process=0.0)
+    made = Compactor(policy, model="claude-opus-4-5")
+    made.compact(conversation("openai-chat", "go", turns(3)))
+    careful = Compactor(policy, model="claude-opus-4-5")
+    careful.load(made.save())
+    careful._run.session = replace(careful._run.session, learned=(("read", 4.0),))
+    for n in range(4, 30):
+        made.compact(conversation("openai-chat", "go", turns(n)))
+        careful.compact(conversation("openai-chat", "go", turns(n)))
+    assert len(careful.session.ledger) <= len(made.session.ledger)
+
+
+def test_across_sessions_of_a_project(tmp_path: Path) -> None:
+    archive = SqliteArchive(tmp_path / "a.db")
+    engine(archive=archive, session="monday", project="shop")
+    tuesday = Compactor(POLICY, archive=archive, session="tuesday", project="shop")
+    tuesday.compact(conversation("openai-chat", "go", turns(1)))
+    assert "no archived original" in tuesday.run_recall(SEARCH, {"query": "step_3_44"})
+    assert "src/m3.py" in tuesday.run_recall(SEARCH, {"query": "step_3_44", "everywhere": True})
+    other = Compactor(POLICY, archive=archive, session="wednesday", project="bank")
+    assert "no archived original" in other.run_recall(SEARCH, {"query": "step_3_44", "everywhere": True})
