@@ -13,9 +13,11 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parent))
 from benchmark_tables import TABLES, own_rows, stored
+from phase_picture import phase_picture
 
 import danshari
 from danshari import data, errors
+from danshari.archiving import DATA_VARIABLE
 from danshari.bench.kits import KITS
 from danshari.bench.peers import PEERS
 from danshari.bench.peers.baselines import BASELINES
@@ -137,9 +139,10 @@ def plugs_page() -> str:
     parts.append("\n## Kits of the bench\n")
     parts += [f"- **`{k.name}`** {k.about} (`{k.requires[0]}`)" for k in KITS]
     parts += ["\n## Environment\n", f"- **`{data.HOME_VARIABLE}`** folder whose `tools.toml`, `models.toml`, `markers.toml`, "
-              "`handover.toml`, `secrets.toml`, `prompts/*.md` and `policies/*.toml` come before ours (default: `danshari` in your configuration folder)",
+              "`handover.toml`, `secrets.toml`, `scorer.json`, `prompts/*.md` and `policies/*.toml` come before ours (default: `danshari` in your configuration folder)",
               f"- **`{CACHE_VARIABLE}`** folder for what can be made again: peers' environments and views, finished cells "
               "of comparisons (default: `danshari` in your cache folder)",
+              f"- **`{DATA_VARIABLE}`** folder of the archive on disk (default: `danshari` in your data folder)",
               *(f"- **`{name}`** key for `--summarizer` (never stored)" for name in dict.fromkeys(KEYS.values())),
               "- **`COLUMNS`** width of tables, in characters"]  # fmt: skip
     return "\n".join(parts) + "\n"
@@ -233,6 +236,7 @@ def pages() -> dict[str, str]:
         "docs/reference/plugs.md": plugs_page(),
         "docs/benchmarks.md": benchmarks_page(),
         "docs/picture.svg": picture(),
+        "docs/phases.svg": phase_picture(),
         "README.md": readme(),
     }
 

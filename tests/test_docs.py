@@ -12,6 +12,7 @@ import pytest
 
 import danshari
 from danshari import data, errors
+from danshari.archiving import DATA_VARIABLE
 from danshari.bench.kits import KITS
 from danshari.bench.peers import PEERS
 from danshari.bench.store import CACHE_VARIABLE
@@ -71,6 +72,7 @@ def test_everything_public_is_documented() -> None:
         assert f"`{name}`" in REFERENCE, name
     assert data.HOME_VARIABLE in REFERENCE
     assert CACHE_VARIABLE in REFERENCE
+    assert DATA_VARIABLE in REFERENCE
 
 
 def test_no_other_environment_variable_is_read() -> None:
@@ -84,6 +86,8 @@ def test_no_other_environment_variable_is_read() -> None:
                 "CACHE_VARIABLE",
                 "LOCALAPPDATA",
                 "XDG_CACHE_HOME",
+                "DATA_VARIABLE",
+                "XDG_DATA_HOME",
                 "PATH",
                 "KEYS",
             ), f"{path.name} reads {name}"

@@ -40,7 +40,10 @@ def restore(run: Run, saved: str | bytes) -> None:
     """Put a saved conversation into `run`; nothing is changed if it cannot be read."""
     try:
         stored = json.loads(saved)
+        _check_version(stored)
         entries = [entry_from_dict(entry) for entry in stored["archive"] or ()]
+    except VersionError:
+        raise
     except (KeyError, TypeError, ValueError) as error:
         raise _unreadable(error) from None
     unpack(run, stored)
@@ -50,9 +53,7 @@ def restore(run: Run, saved: str | bytes) -> None:
 def unpack(run: Run, stored: Any) -> None:
     """Put the values of `pack` into `run`; nothing is changed if they do not fit."""
     try:
-        version = stored["danshari"]
-        if not isinstance(version, int) or version > FORMAT:
-            raise VersionError(f"saved with format {version}, this danshari reads up to {FORMAT}: upgrade it")
+        _check_version(stored)
         session = session_from_dict(stored["session"])
         mode, source, returned = stored["mode"], stored["source"], stored["returned"]
         pinned, hints, kept = tuple(stored["pinned"]), bool(stored["hints"]), list(stored["kept"])
@@ -63,6 +64,12 @@ def unpack(run: Run, stored: Any) -> None:
     run.session, run.track, run.mode = session, None, mode
     run.source, run.returned, run.hints, run.kept = source, returned, hints, kept
     run.policy = replace(run.policy, pinned=tuple(dict.fromkeys((*run.policy.pinned, *pinned))))
+
+
+def _check_version(stored: Any) -> None:
+    version = stored["danshari"]
+    if not isinstance(version, int) or version > FORMAT:
+        raise VersionError(f"saved with format {version}, this danshari reads up to {FORMAT}: upgrade it")
 
 
 def _unreadable(error: Exception) -> SessionError:

@@ -154,8 +154,8 @@ def test_recall_by_id_and_by_words() -> None:
     edit = next(e for e in result.edits if isinstance(e, Replace))
     original = next(i for i in engine.view().items if i.id == edit.id)
     assert engine.recall(original.digest[:12])[0].text == original.text
-    assert any("src/0.py" in entry.label for entry in engine.recall("src/0.py"))
-    with pytest.raises(RecallError, match="entries in the archive"):
+    assert any("src/0.py" in passage.entry.label for passage in engine.recall("src/0.py"))
+    with pytest.raises(RecallError, match="no archived original"):
         engine.recall("zzz-nothing")
 
 

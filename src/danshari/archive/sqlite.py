@@ -142,12 +142,8 @@ class SqliteArchive:
     @contextlib.contextmanager
     def _writing(self, base: sqlite3.Connection) -> Iterator[None]:
         base.execute("BEGIN IMMEDIATE")
-        try:
+        with base:  # commits, or rolls back on whatever is raised
             yield
-        except BaseException:
-            base.execute("ROLLBACK")
-            raise
-        base.execute("COMMIT")
 
     # ── originals ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,7 +1,7 @@
 """Which phase a task is in, told from what the agent does: explore, locate, repair or verify (seed 3).
 
-Every round votes by its calls; the phase changes when the votes of the newest rounds agree, so that one odd call does
-not turn it.
+Every round votes by its calls. An edit or a test run turns the phase at once; looking around turns it only when two
+rounds in a row do, so that one look back while repairing does not.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ _TEST = re.compile(
     r"|(?:npm|yarn|pnpm|bun)(?: run)? (?:test|lint|build)|mvn \S*(?:test|verify)|gradlew? \S*test|dotnet test"
     r"|make (?:test|check|lint)|mypy|ruff|eslint|tsc|golangci-lint|runtests)\b"
 )
-_VOTES = 3
-"""Newest rounds that vote."""
-_NEEDED = 2
-"""Votes that turn the phase."""
+_STRONG = ("repair", "verify")
+"""Votes that turn the phase at once."""
 
 
 class Phases:
@@ -62,10 +60,9 @@ class Phases:
             if turn >= self._facts.turn and self._facts.pending:
                 return
             self._votes.append(self._vote(turn))
-            newest = self._votes[-_VOTES:]
-            before = self.by_turn[turns[self._at - 1]] if self._at else newest[-1]
-            best = max(PHASES, key=newest.count)
-            self.by_turn[turn] = best if newest.count(best) >= _NEEDED else before
+            vote, last = self._votes[-1], self._votes[-2:]
+            turned = vote in _STRONG or not self._at or last[0] == vote
+            self.by_turn[turn] = vote if turned else self.by_turn[turns[self._at - 1]]
             self._at += 1
 
     def _vote(self, turn: int) -> Phase:

@@ -25,7 +25,9 @@ ROUNDS = 5
 _FORM = re.compile(
     r"(?P<definition>\s*(?:(?:export|default|public|private|protected|static|async|pub|final|abstract|unsafe)\s+)*"
     r"(?:(?:def|class|func|fn|function|interface|struct|type|enum|trait|impl|module|CREATE TABLE|describe|it|test)\b"
-    r"\s*[\w(<\"']|(?:const|let|var)\s+\w+\s*=\s*(?:async\s*)?(?:\(|function))|\#{1,4}\s)"
+    r"\s*[\w(<\"']|(?:const|let|var)\s+\w+\s*=\s*(?:async\s*)?(?:\(|function))|\#{2,4}\s"
+    r"|\s*(?!(?:if|for|while|switch|return|else|catch|new|throw|do)\b)(?:[\w:<>,*&\[\]]+\s+)+[\w:~]+\s*\([^;{}]*\)"
+    r"\s*(?:const|noexcept|override|final|throws [\w., ]+)?\s*\{\s*$)"
     r"|(?P<imports>\s*(?:import|from|using|require|use|package|\#include)\b)"
     r"|(?P<comment>\s*(?://|\#|\*|/\*|--|\"\"\"))"
     r"|(?P<control>\s*(?:(?:if|for|while|return|else|elif|switch|case|try|except|catch|defer|with|raise|throw)\b|[}\])]))"
