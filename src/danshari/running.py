@@ -237,7 +237,10 @@ class Run(Standing):
         """Store originals under this session's name, their secrets masked where the policy says so."""
         if self.policy.mask_archive:
             entries = [replace(entry, text=masked(entry.text), label=masked(entry.label)) for entry in entries]
-        self.archive.put(replace(entry, session=self.name, project=self.project) for entry in entries)
+        self.archive.put(
+            replace(entry, session=self.name, project=self.project, importance=self.policy.share(entry.tier))
+            for entry in entries
+        )
 
     def bind(self) -> tuple[list[Edit], list[str]]:
         """See to thinking whose prefix changed: leave it out, or ask the provider to drop it; give edits and notes."""

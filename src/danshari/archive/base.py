@@ -40,7 +40,7 @@ class Entry:
     call: str = ""
     """The provider's id of the call it belongs to."""
     importance: float = 0.0
-    """Chance that something in it is needed again, as the line scorer sees it; 0: unknown."""
+    """Share of it that the policy keeps when it gets old, by its tier."""
     failed: bool = False
     pinned: bool = False
 

@@ -16,6 +16,9 @@ from danshari.core.model import Item
 FORMAT = 1
 """Format number of placeholders and head lines."""
 _JSON_START = '{"compacted":true,'
+JSON_HEAD = "danshari"
+"""First key of shortened JSON."""
+_ROWS_START = '{"danshari": {"left out": '
 _HEAD_START = "[danshari kept "
 _MESSAGE = "content compressed"
 _NUMBERED = re.compile(r"\s*\d+(?:→|\t)")
@@ -78,7 +81,7 @@ def is_ours(text: str) -> bool:
     """Say whether `text` is a placeholder or a squeezed text, so that a second pass leaves it alone."""
     if text.startswith(_HEAD_START):
         return True
-    if not text.startswith(_JSON_START):
+    if not text.startswith((_JSON_START, _ROWS_START)):
         return False
     try:
         return isinstance(json.loads(text), dict)

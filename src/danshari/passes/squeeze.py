@@ -12,12 +12,16 @@ from itertools import pairwise
 
 from danshari.core.facts import Facts
 from danshari.core.lines import LONGEST_LINE, ends, tell_errors, tell_totals, telling
+from danshari.core.past import parts_of
 from danshari.core.placeholder import clipped, squeezed
 from danshari.core.policy import Policy
-from danshari.passes.score import CODE, DEFINITION, Reading, family_of, file_of, forms, reading, score
+from danshari.passes.rows import rows
+from danshari.passes.score import CODE, DEFINITION, ROUNDS, Reading, family_of, file_of, forms, reading, score
 
 _RADIUS = {CODE: 8}
 """Lines on each side that share a line's chance; 1 in other texts."""
+_MOST_JSON = 2_000_000
+"""Characters of a text that is parsed as JSON."""
 _OVERHEAD = 6
 """Characters that a kept line costs beside its own: its number."""
 _GAP = 2
@@ -44,6 +48,9 @@ def squeeze(
     """
     item = facts.items[at]
     source = text if text is not None else facts.clean(at)
+    short = _as_json(facts, at, source, room, now)
+    if short is not None:
+        return short if len(short) < len(item.text) else None
     lines = source.split("\n")
     numbers = chosen(facts, at, lines, room, now=now)
     if numbers:
@@ -55,6 +62,21 @@ def squeeze(
     else:
         return None
     return text if len(text) < len(item.text) else None
+
+
+def _as_json(facts: Facts, at: int, source: str, room: int, now: int | None) -> str | None:
+    """Shorten JSON as JSON; None if it is none."""
+    if source.lstrip()[:1] not in ("{", "[") or len(source) > _MOST_JSON:
+        return None
+    place = at if now is None else now
+    task, parts = facts.past.task(place)
+    recent = facts.past.recent(place, ROUNDS)
+
+    def wanted(words: set[str]) -> float:
+        kin = sum(not parts.isdisjoint(parts_of(word)) for word in words)
+        return 2.0 * len(words & recent) + 2.0 * len(words & task) + min(kin, 3)
+
+    return rows(facts.items[at], source, room, wanted)
 
 
 def every(facts: Facts, at: int, policy: Policy) -> int:
