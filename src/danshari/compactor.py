@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from danshari import data, recalling, restoring, resuming, saving
-from danshari.archive.base import NONE, Archive, Filters, MemoryArchive, Passage
+from danshari.archive.base import NONE, Archive, Filters, Passage
+from danshari.archive.memory import MemoryArchive
 from danshari.asking import CALLER, Caller
 from danshari.compaction import Compaction
 from danshari.core.policy import Policy

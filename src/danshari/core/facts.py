@@ -79,7 +79,7 @@ class Facts:
         self.spans: dict[str, tuple[int, int]] = {}
         """Call id → first and last position of the pieces that carry it."""
         self.past = Past(self.items, self.acts, self.users)
-        self.phases = Phases(self)
+        self.phases = Phases(self.items, self.acts, self.call_turns, self.pending)
         self._asked: dict[str, int] = {}
         self._again: list[int] = []
         self._fails: dict[str, int] = {}

@@ -7,10 +7,11 @@ rounds in a row do, so that one look back while repairing does not.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal, get_args
+from collections.abc import Container, Mapping, Sequence
+from typing import Literal, get_args
 
-if TYPE_CHECKING:
-    from danshari.core.facts import Facts
+from danshari.core.model import Item
+from danshari.core.tools import Act
 
 Phase = Literal["explore", "locate", "repair", "verify"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
@@ -26,10 +27,12 @@ _STRONG = ("repair", "verify")
 class Phases:
     """The phase of every round with calls; grown, never recomputed."""
 
-    __slots__ = ("_at", "_facts", "_files", "_votes", "by_turn")
+    __slots__ = ("_acts", "_at", "_files", "_items", "_pending", "_turns", "_votes", "by_turn")
 
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
+    def __init__(
+        self, items: Sequence[Item], acts: Mapping[int, Act], turns: Sequence[int], pending: Container[str]
+    ) -> None:
+        self._items, self._acts, self._turns, self._pending = items, acts, turns, pending
         self._at = 0
         self._votes: list[Phase] = []
         self._files: set[str] = set()
@@ -54,22 +57,25 @@ class Phases:
 
     def _grow(self) -> None:
         """Take in every round whose results are there."""
-        turns = self._facts.call_turns
-        while self._at < len(turns):
-            turn = turns[self._at]
-            if turn >= self._facts.turn and self._facts.pending:
+        while len(self.by_turn) < len(self._turns):
+            turn, start = self._turns[len(self.by_turn)], self._at
+            end = start
+            while end < len(self._items) and self._items[end].turn <= turn:
+                end += 1
+            if any(item.call in self._pending for item in self._items[start:end] if item.call):
                 return
-            self._votes.append(self._vote(turn))
-            vote, last = self._votes[-1], self._votes[-2:]
-            turned = vote in _STRONG or not self._at or last[0] == vote
-            self.by_turn[turn] = vote if turned else self.by_turn[turns[self._at - 1]]
-            self._at += 1
+            vote = self._vote(start, end)
+            before = next(reversed(self.by_turn.values()), vote)
+            turned = vote in _STRONG or not self._votes or self._votes[-1] == vote
+            self._votes.append(vote)
+            self.by_turn[turn] = vote if turned else before
+            self._at = end
 
-    def _vote(self, turn: int) -> Phase:
+    def _vote(self, start: int, end: int) -> Phase:
         """Say what a round looks like: the most telling of its calls decides."""
-        facts, vote = self._facts, "explore"
-        for at in range(facts.before(turn), facts.before(turn + 1)):
-            act = facts.acts.get(at)
+        vote: Phase = "explore"
+        for at in range(start, end):
+            act = self._acts.get(at)
             if act is None:
                 continue
             if act.kind in ("edit", "write"):
@@ -77,8 +83,7 @@ class Phases:
             if act.kind == "run" and _TEST.search(act.command):
                 vote = "verify"
             elif vote == "explore" and act.kind in ("read", "search") and act.path:
-                known = act.path in self._files
-                vote = "locate" if known or act.start > 1 else vote
+                vote = "locate" if act.path in self._files or act.start > 1 else vote
             if act.path:
                 self._files.add(act.path)
-        return vote  # type: ignore[return-value]
+        return vote
