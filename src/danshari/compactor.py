@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from danshari import data, recalling, restoring, resuming, saving
 from danshari.archive.base import NONE, Archive, Filters, Passage
-from danshari.archive.memory import MemoryArchive
+from danshari.archive.plain import MemoryArchive
 from danshari.asking import CALLER, Caller
 from danshari.compaction import Compaction
 from danshari.core.policy import Policy
@@ -215,10 +215,10 @@ class Compactor(Look):
             return Compaction(messages=payload, format=wire.name, policy=run.policy.name, notes=notes)
         before = run.session
         try:
-            result = run.compact(
-                payload, wire, list(notes), force=force, full=full, sent=sent, focus=focus, until=until or 0
-            )
-            result = resuming.stored(run, result)
+            said = [*notes, *run.told(), *filter(None, [resuming.claim(run)])]
+            result = run.compact(payload, wire, said, force=force, full=full, sent=sent, focus=focus, until=until or 0)
+            if note := resuming.store(run):
+                result = replace(result, notes=(*result.notes, note))
         except GivenUp as gone:
             run.session = before
             result = self._fallback(payload, wire, str(gone))
@@ -280,7 +280,9 @@ class Compactor(Look):
         An id gives the whole original. Raises RecallError if nothing is found.
         """
         with self._lock:
-            return recalling.recall(self._run, query, limit=limit, filters=filters)
+            found = recalling.recall(self._run, query, limit=limit, filters=filters)
+            resuming.store(self._run)
+            return found
 
     def recall_tools(self) -> list[dict[str, Any]]:
         """Give the definitions of `recall_search` and `recall_read` in the format of this conversation.
@@ -292,7 +294,9 @@ class Compactor(Look):
     def run_recall(self, name: str, arguments: str | Mapping[str, Any]) -> str:
         """Answer a call of a recall tool; bad arguments give a text that says what to do, never an error."""
         with self._lock:
-            return recalling.run(self._run, name, arguments)
+            said = recalling.run(self._run, name, arguments)
+            resuming.store(self._run)
+            return said
 
     def reset_learned(self) -> None:
         """Forget what recalls taught about kinds of tools (`learned`)."""
@@ -315,7 +319,9 @@ class Compactor(Look):
     def undo(self) -> Compaction:
         """Take the last batch back; the ledger is appended to, so the undo itself can be replayed."""
         with self._lock:
-            return restoring.undo(self._run)
+            result = restoring.undo(self._run)
+            resuming.store(self._run)
+            return result
 
     def pin(self, *texts: str) -> None:
         """Protect every item that contains one of `texts`, and show those again that were edited."""
@@ -323,6 +329,7 @@ class Compactor(Look):
             raise ArgumentError("pin needs one or more non-empty texts")
         with self._lock:
             restoring.pin(self._run, texts)
+            resuming.store(self._run)
 
     def save(self) -> str:
         """Give the session as JSON text: ledger, calibration, source (replace mode) and an in-memory archive."""

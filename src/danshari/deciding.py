@@ -32,17 +32,19 @@ def admitted(track: Track, policy: Policy, since: int) -> list[Edit]:
     """Decide the admission edits for items from position `since` on."""
     if "admit" not in policy.passes:
         return []
-    facts = track.facts
-    newest = facts.items[-1].id
-    edits = (
-        replace(e, seen=newest) for e in admit(facts, track.effects, policy, since) if e.id not in _done(track, since)
-    )
-    cleaned = replace(policy, margin=0.0)
-    return [e for e in edits if refuse(e, facts, cleaned) is None]
-
-
-def _done(track: Track, since: int) -> set[str]:
-    return {track.facts.items[at].id for at in track.effects.texts if at >= since}
+    facts, effects = track.facts, track.effects
+    newest, cleaned = facts.items[-1].id, replace(policy, margin=0.0)
+    shown = Effects(texts=dict(effects.texts), gone=effects.gone)
+    edits: list[Edit] = []
+    for at in range(since, len(facts.items)):  # one by one: what an item leans on may be squeezed in this very batch
+        found = admit(facts, shown, policy, at) if at not in effects.texts else None
+        if found is None:
+            continue
+        edit = replace(found, seen=newest)
+        if refuse(edit, facts, cleaned) is None:
+            shown.texts[at] = edit
+            edits.append(edit)
+    return edits
 
 
 def proposals(facts: Facts, effects: Effects, policy: Policy, *, force: bool) -> list[Proposal]:

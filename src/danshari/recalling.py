@@ -43,6 +43,10 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
             "id": {"type": "string", "description": "The id, 6 characters or more."},
             "start": {"type": "integer", "description": "First line, 1-based."},
             "end": {"type": "integer", "description": "Last line."},
+            "offset": {
+                "type": "integer",
+                "description": "Characters to skip in a line that is too long to show whole.",
+            },
         },
         "required": ["id"],
     },
@@ -61,9 +65,8 @@ _STEP, _MOST_LEARNED = 1.5, 4.0
 
 def recall(run: Run, query: str, *, limit: int = 5, filters: Filters = NONE) -> list[Passage]:
     """Find passages by id or by words; raises RecallError if nothing is found."""
-    if _ID.match(query):
-        found = [_whole(_by_id(run, query))]
-    else:
+    found = [_whole(entry)] if (entry := _by_id(run, query)) else []
+    if not found:  # no id: a commit hash, a number or a word of six letters a to f may look like one
         found = run.archive.search(query, limit=limit, filters=filters)
         if not found:
             raise RecallError(
@@ -83,15 +86,18 @@ def _whole(entry: Entry) -> Passage:
     return Passage(entry=entry, start=1, end=entry.text.count("\n") + 1)
 
 
-def _by_id(run: Run, digest: str) -> Entry:
+def _by_id(run: Run, digest: str) -> Entry | None:
+    """Find an original by its id, in the archive or, if it never left, in the conversation; None for no id."""
+    if not _ID.match(digest):
+        return None
     try:
         return run.archive.get(digest)
     except RecallError:
         for at, item in enumerate(run.track.facts.items if run.track else ()):
-            if item.digest.startswith(digest):  # it never left the conversation
+            if item.digest.startswith(digest):
                 act = run.track.facts.act_at(at) if run.track else None
                 return replace(entry_of(item, act.command if act else ""), path=act.path if act else "")
-        raise
+    return None
 
 
 def _learn(run: Run, entry: Entry) -> None:
@@ -133,13 +139,13 @@ def tool_definitions(format: str) -> list[dict[str, Any]]:  # noqa: A002  (the f
 
 def run(state: Run, name: str, arguments: str | Mapping[str, Any]) -> str:
     """Answer a tool call; what cannot be answered says what to do instead."""
-    given = dict(arguments) if isinstance(arguments, Mapping) else parse_arguments(arguments)
     try:
+        given = dict(arguments) if isinstance(arguments, Mapping) else parse_arguments(arguments)
         if name == SEARCH:
             return _searched(state, given)
         if name == READ:
             return _read(state, given)
-    except (RecallError, ValueError, TypeError) as error:
+    except (RecallError, ValueError, TypeError, OverflowError) as error:
         return f"{error}. Try fewer or other words, or an id shown as `recall` or `archived as`."
     except DanshariError as error:
         return f"The archive did not answer: {error}"
@@ -150,7 +156,7 @@ def _searched(state: Run, given: Mapping[str, Any]) -> str:
     query = str(given.get("query", "")).strip()
     if not query:
         raise RecallError("recall_search needs a query")
-    everywhere = bool(given.get("everywhere"))
+    everywhere = bool(given.get("everywhere")) and bool(state.project)
     filters = Filters(
         session="" if everywhere else state.name,
         project=state.project if everywhere else "",
@@ -197,20 +203,34 @@ def _matching(passage: Passage, query: str, room: int) -> str:
 
 
 def _read(state: Run, given: Mapping[str, Any]) -> str:
-    found = recall(state, str(given.get("id", "")).strip().lower(), limit=1)[0]
-    lines = found.entry.text.split("\n")
+    """Show lines of an original, or a stretch of one line that is longer than a recall may be."""
+    asked = str(given.get("id", "")).strip().lower()
+    entry = _by_id(state, asked)
+    if entry is None:
+        raise RecallError(f"nothing recalled for {asked!r}: no original has this id; give one of 6 hex digits or more")
+    _learn(state, entry)
+    lines, most = entry.text.split("\n"), max(state.policy.recall_length, 200)
     start = max(int(given.get("start") or 1), 1)
-    end = min(int(given.get("end") or len(lines)), len(lines))
+    end = max(min(int(given.get("end") or len(lines)), len(lines)), start)
     if start > len(lines):
-        raise RecallError(f"{found.entry.id} has {len(lines)} lines; line {start} is beyond")
+        raise RecallError(f"{entry.id} has {len(lines)} lines; line {start} is beyond")
+    if len(lines[start - 1]) > most:
+        return _stretch(entry, lines, start, max(int(given.get("offset") or 0), 0), most)
     shown: list[str] = []
-    room = state.policy.recall_length
     for line in lines[start - 1 : end]:
-        room -= len(line) + 1
-        if room < 0 and shown:
+        most -= len(line) + 1
+        if most < 0 and shown:
             break
-        shown.append(line if room >= 0 else line[: state.policy.recall_length])
+        shown.append(line)
     last = start + len(shown) - 1
     rest = f"; go on with start={last + 1}" if last < end else ""
-    head = f"[recalled {_head(replace(found, start=start, end=last))[1:-1]}{rest}]"
+    head = f"[recalled {_head(Passage(entry=entry, start=start, end=last))[1:-1]}{rest}]"
     return "\n".join([head, *shown])
+
+
+def _stretch(entry: Entry, lines: list[str], number: int, offset: int, most: int) -> str:
+    line = lines[number - 1]
+    end = offset + most
+    rest = f"start={number} offset={end}" if end < len(line) else f"start={number + 1}" if number < len(lines) else ""
+    span = f"characters {offset + 1:,}-{min(end, len(line)):,} of the {len(line):,} of line {number}"
+    return f"[recalled {entry.id} · {span}{'; go on with ' + rest if rest else ''}]\n{line[offset:end]}"

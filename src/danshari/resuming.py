@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from danshari.archive.base import Sessions
-from danshari.compaction import Compaction
 from danshari.core.edits import edit_to_dict
+from danshari.errors import SessionError
 from danshari.running import Run
 from danshari.saving import pack, unpack
 
 
 def resume(run: Run) -> None:
-    """Take up the session of this name, if the archive holds one; raises VersionError for a newer format."""
+    """Take up the session of this name, if the archive holds one.
+
+    Raises VersionError for a newer format, SessionError for what cannot be read or was kept in another mode.
+    """
     archive = run.archive
     if not run.name or not isinstance(archive, Sessions):
         return
@@ -21,30 +23,48 @@ def resume(run: Run) -> None:
     if found is None:
         return
     version, body, edits = found
-    state = json.loads(body)
-    state["session"]["ledger"] = [json.loads(edit) for edit in edits]
+    mode = run.mode
+    try:
+        state = json.loads(body)
+        state["session"]["ledger"] = [json.loads(edit) for edit in edits]
+    except (ValueError, KeyError, TypeError) as error:
+        raise SessionError(f"session {run.name!r} cannot be read: {type(error).__name__}: {error}") from None
+    if state.get("mode", mode) != mode:
+        raise SessionError(f"session {run.name!r} was kept in {state['mode']} mode; this compactor has {mode} mode")
     unpack(run, state)
     run.stored = (version, len(edits))
 
 
-def stored(run: Run, result: Compaction) -> Compaction:
-    """Store the session before its request is sent; where another process stores it too, go on under a new name."""
+def claim(run: Run) -> str:
+    """Before anything is archived: make sure that the session is still ours; else go on under a new name and say so."""
+    archive = run.archive
+    if not run.name or not isinstance(archive, Sessions) or archive.session_version(run.name) == run.stored[0]:
+        return ""
+    return _renamed(run, archive)
+
+
+def store(run: Run) -> str:
+    """Store the session; where another process stored it since, go on under a new name, originals included."""
     archive = run.archive
     if not run.name or not isinstance(archive, Sessions):
-        return result
-    version, kept = run.stored
-    if _save(run, archive, version, kept):
-        return result
+        return ""
+    note = ""
+    while not _save(run, archive):
+        note = _renamed(run, archive)
+        run.archive_again()
+    return note
+
+
+def _renamed(run: Run, archive: Sessions) -> str:
     before, number = run.name, 2
-    while archive.load_session(f"{before}~{number}") is not None:
+    while archive.session_version(f"{before}~{number}"):
         number += 1
-    run.name = f"{before}~{number}"
-    _save(run, archive, 0, 0)
-    note = f"session {before!r} is written by another process too: this one goes on as {run.name!r}"
-    return replace(result, notes=(*result.notes, note))
+    run.name, run.stored = f"{before}~{number}", (0, 0)
+    return f"session {before!r} is written by another process too: this one goes on as {run.name!r}"
 
 
-def _save(run: Run, archive: Sessions, version: int, kept: int) -> bool:
+def _save(run: Run, archive: Sessions) -> bool:
+    version, kept = run.stored
     ledger = run.session.ledger
     state = pack(run, ledger=False)
     edits = [json.dumps(edit_to_dict(edit), ensure_ascii=True) for edit in ledger[kept:]]

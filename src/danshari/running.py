@@ -242,6 +242,11 @@ class Run(Standing):
             for entry in entries
         )
 
+    def archive_again(self) -> None:
+        """Store the originals of all committed edits under this session's present name."""
+        if self.track is not None:
+            self._archive(originals(self.track, self.session.ledger))
+
     def bind(self) -> tuple[list[Edit], list[str]]:
         """See to thinking whose prefix changed: leave it out, or ask the provider to drop it; give edits and notes."""
         track = self.track

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from danshari.archive.base import entry_from_dict
-from danshari.archive.memory import MemoryArchive
+from danshari.archive.plain import MemoryArchive
 from danshari.core.session import session_from_dict
 from danshari.errors import SessionError, VersionError
 from danshari.running import Run

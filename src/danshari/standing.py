@@ -79,10 +79,18 @@ class Standing:
         """The session's name and project in the archive."""
         self.stored: tuple[int, int] = (0, 0)
         """Version of the session in the archive, and edits that stand there."""
+        self._heard = 0
+        """Notes of the archive that were passed on."""
         self.signals = Signals()
         """The monitor's last reading."""
         self.futile_until = 0
         """Turn before which no major compaction is worked out again: the last would have freed too little."""
+
+    def told(self) -> list[str]:
+        """Give what the archive has to say, once: that a file was set aside."""
+        notes: list[str] = getattr(self.archive, "notes", [])
+        fresh, self._heard = notes[self._heard :], len(notes)
+        return list(fresh)
 
     @property
     def family(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -117,20 +118,116 @@ def test_what_a_second_read_leaves_out_stands_in_an_earlier_item_of_the_view(
         shown = [f"{n + 1:6}→{line}" for n, line in enumerate(lines)] if numbered else list(lines)
         files.append(list(lines))
         turns.append(Turn(calls=(Call(name="Read", arguments={"file_path": "a.py"}, result="\n".join(shown)),)))
-    messages = conversation(wire, "go", turns)
-    engine = Compactor("balanced", format=wire)
-    engine.compact(messages)
-    view = engine.view()
+    batch = [Turn(calls=tuple(call for turn in turns for call in turn.calls))]
+    live = Compactor("balanced", format=wire)
+    for cut in range(1, len(turns) + 1):
+        live.compact(conversation(wire, "go", turns[:cut]))
+    for engine, messages in (
+        (live, None), (Compactor("balanced", format=wire), conversation(wire, "go", turns)),
+        (Compactor("balanced", format=wire), conversation(wire, "go", batch)),
+    ):  # fmt: skip
+        if messages is not None:
+            engine.compact(messages)
+        _nothing_is_hidden(engine.view(), files, numbered)
+
+
+def _nothing_is_hidden(view: Any, files: list[list[str]], numbered: bool) -> None:
+    """Every line of a read stands in its own shown text, or in one of an earlier read, with all lines around it."""
     results = [at for at, item in enumerate(view.items) if item.kind == "result"]
     in_sight: set[str] = set()
     for file, at in zip(files, results, strict=True):
         edit = view.effects.texts.get(at)
         text = edit.text if edit else view.items[at].text
-        here = {bare(line).rstrip() for line in text.split("\n")}
+        pattern = re.compile(r"\s*\d+→") if numbered else re.compile(r"\d+\| ")
+        here = (
+            {pattern.sub("", line, count=1) for line in text.split("\n")} if edit or numbered else set(text.split("\n"))
+        )
         if edit is not None and edit.why.startswith(AGAIN):
             assert "unchanged since" in text.split("\n")[0]
-        assert {line.rstrip() for line in file} <= in_sight | here
+        assert set(file) <= in_sight | here
         in_sight |= here
+
+
+numbers = st.lists(st.integers(100, 130), min_size=30, max_size=60)
+
+
+@given(numbers, numbers)
+def test_numbers_that_belong_to_a_file_are_content(one: list[int], other: list[int]) -> None:
+    turns = [
+        Turn(
+            calls=(
+                Call(
+                    name="Read",
+                    arguments={"file_path": "codes.py"},
+                    result="\n".join(f"{n}: 'meaning of it'," for n in ns),
+                ),
+            )
+        )
+        for ns in (one, other)
+    ]
+    engine = Compactor("balanced")
+    engine.compact(conversation("openai-chat", "go", turns[:1]))
+    engine.compact(conversation("openai-chat", "go", turns))
+    edit = engine.view().effects.texts.get(3 + 1) or engine.view().effects.texts.get(
+        max(engine.view().effects.texts, default=-1)
+    )
+    if edit is not None:
+        shown = edit.text
+        for n in set(other) - set(one):
+            assert f"{n}: 'meaning of it'," in shown
+
+
+def test_moved_and_repeated_code_is_shown() -> None:
+    a, b, c = ("\n".join(f"def {name}_{n}(): return {n} * ledger" for n in range(40)) for name in "abc")
+    for first, second, new in ((f"{a}\n{b}\n{c}", f"{c}\n{a}\n{b}", None), (f"{a}\n{b}", f"{a}\n{b}\n{a}", a)):
+        turns = [
+            Turn(calls=(Call(name="Read", arguments={"file_path": "m.py"}, result=text),)) for text in (first, second)
+        ]
+        engine = Compactor("balanced")
+        engine.compact(conversation("openai-chat", "go", turns[:1]))
+        text = engine.compact(conversation("openai-chat", "go", turns)).messages[-1]["content"]
+        shown = [line.split("| ", 1)[-1] for line in text.split("\n")]
+        if new is None:
+            assert (
+                sum(line in shown for line in (a + "\n" + b).split("\n")) >= 78
+                or sum(line in shown for line in c.split("\n")) >= 38
+            )
+        else:
+            assert sum(line in shown for line in new.split("\n")) >= 38
+
+
+def test_a_file_of_long_lines_keeps_its_ends_and_pathological_lines_take_no_time() -> None:
+    import time
+
+    minified = "!function(e,t){" + "var a=function(){return 42};" * 1200 + "}"
+    for name, arguments, text in (
+        ("Read", {"file_path": "app.min.js"}, minified), ("Read", {"file_path": "lib.js"}, "/* licence */\n" + minified),
+        ("Bash", {"command": "curl -i x"}, "HTTP/1.1 200 OK\n" + minified), ("Bash", {"command": "xxd -p x"}, "ab" * 60_000),
+        ("Bash", {"command": "x"}, "x" + " " * 60_000 + "\n" + "y\n" * 3000), ("Grep", {"pattern": "x"}, ("a" * 40_000 + "\n") * 3),
+    ):  # fmt: skip
+        begun = time.process_time()
+        messages = conversation("openai-chat", "go", [Turn(calls=(Call(name=name, arguments=arguments, result=text),))])
+        shown = Compactor("balanced").compact(messages).messages[-1]["content"]
+        assert time.process_time() - begun < 5, name
+        assert len(shown) > 500 or len(text) < 500, (name, arguments)
+
+
+@given(st.integers(8_000, 60_000), st.integers(2, 4))
+def test_parallel_reads_of_one_long_file_hide_nothing_twice(size: int, count: int) -> None:
+    lines = [f"def step_{n}(ledger): return ledger.total({n})" for n in range(size // 45)]
+    call = Call(name="Read", arguments={"file_path": "a.py"}, result="\n".join(lines))
+    engine = Compactor("balanced")
+    engine.compact(conversation("openai-chat", "go", [Turn(calls=(call,) * count)]))
+    view = engine.view()
+    results = [at for at, item in enumerate(view.items) if item.kind == "result"]
+    first = view.effects.texts.get(results[0])
+    kept = set(lines) if first is None else {line.split("| ", 1)[-1] for line in first.text.split("\n")}
+    second = view.effects.texts.get(results[1])
+    if second is not None and second.why.startswith(AGAIN):
+        here = {line.split("| ", 1)[-1] for line in second.text.split("\n")}
+        claims = int(re.search(r"(\d+) lines are unchanged", second.why)[1])  # type: ignore[index]
+        assert claims <= len(kept & set(lines)) + 2
+        assert here | kept
 
 
 @given(st.lists(st.tuples(calls, texts), min_size=2, max_size=5))
@@ -148,10 +245,9 @@ def test_admission_knows_only_the_item_and_what_came_before(parts: list[object])
     effects = Effects()
     late: dict[str, str] = {}
     for at in range(len(facts.items)):
-        for edit in admit(facts, effects, POLICY, at):
-            if facts.index[edit.id] == at:
-                effects.texts[at] = edit
-                late[edit.id] = edit.text
+        if edit := admit(facts, effects, POLICY, at):
+            effects.texts[at] = edit
+            late[edit.id] = edit.text
     assert {k: late[k] for k in first if k in late} == {k: first[k] for k in first if k in late}
     assert set(first) == set(late)
 

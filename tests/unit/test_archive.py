@@ -162,7 +162,8 @@ def test_a_file_that_is_no_archive_is_set_aside_and_never_overwritten(tmp_path: 
 
 
 def test_bytes_that_changed_are_found(archive: SqliteArchive) -> None:
-    archive.put([entry("one" * 50), entry("two" * 50)])
+    one, two = entry("one word " * 50), entry("two words " * 50)
+    archive.put([one, two])
     assert archive.path is not None
     other = sqlite3.connect(archive.path)
     other.execute("UPDATE text SET body = (SELECT body FROM text ORDER BY id LIMIT 1) WHERE id = 2")
@@ -171,6 +172,62 @@ def test_bytes_that_changed_are_found(archive: SqliteArchive) -> None:
     found = keeping.verify(archive)
     assert any("its bytes changed" in problem for problem in found)
     assert any("not in the index" in problem for problem in found)
+    other.execute("UPDATE text SET body = x'00' WHERE id = 2")
+    other.commit()
+    assert any("cannot be unpacked" in problem for problem in keeping.verify(archive))
+    with pytest.raises(ArchiveError):
+        archive.get(two.digest)
+    assert archive.search("words") == []
+
+
+def test_a_page_damaged_under_an_open_archive_is_said_and_nothing_is_moved(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    archive = SqliteArchive(path)
+    archive.put([made_entry(n) for n in range(400)])
+    archive.close()
+    with path.open("r+b") as file:
+        for page in range(8, path.stat().st_size // 4096, 3):
+            file.seek(4096 * page)
+            file.write(b"\xff" * 4096)
+    again = SqliteArchive(path)
+    assert keeping.verify(again) != []
+    assert danshari("archive", "verify", "--archive", str(path), where=tmp_path).returncode == 3
+    assert danshari("archive", "export", str(tmp_path / "out"), "--archive", str(path), where=tmp_path).returncode == 1
+    assert not (tmp_path / "out").exists()
+    assert [p.name for p in tmp_path.glob("*unreadable*")] == []
+
+
+def test_a_closed_archive_is_no_damaged_one(tmp_path: Path) -> None:
+    archive = SqliteArchive(tmp_path / "a.db")
+    archive.put([entry("kept")])
+    archive.close()
+    with pytest.raises(ArchiveError, match="closed"):
+        archive.get(entry("kept").digest)
+    assert SqliteArchive(tmp_path / "a.db").get(entry("kept").digest).text == "kept"
+
+
+def test_masked_and_unmasked_originals_of_one_digest_stand_side_by_side(archive: SqliteArchive) -> None:
+    digest = Digest("d" * 32)
+    archive.put([Entry(digest=digest, text="key=[masked]\nplain", session="masks")])
+    archive.put([Entry(digest=digest, text="key=sk-secret\nplain\nmore", session="does not")])
+    assert archive.get(digest).text == "key=sk-secret\nplain\nmore"
+    assert keeping.verify(archive) == []
+    assert keeping.expire(archive, now=1e12, most=1).entries == 2
+    assert keeping.verify(archive) == []
+    assert len(archive) == 0
+
+
+def test_odd_labels_paths_and_numbers_are_stored(archive: SqliteArchive) -> None:
+    archive.put([entry("odd", label="half \ud83d", path="a\udcff.py", start=10**30, turn=-(10**30))])
+    assert archive.get(entry("odd").digest).path == "a?.py"
+    assert MemoryArchive([entry("odd", label="half \ud83d")]).search("odd")
+
+
+def test_filters_reach_beyond_the_best_matches(archive: SqliteArchive) -> None:
+    archive.put([entry(f"make ledger total {n}", path=f"a{n}.py", turn=n) for n in range(300)])
+    archive.put([entry("make ledger total failed here", path="src/x.py", failed=True)])
+    assert [p.entry.failed for p in archive.search("make ledger total", filters=Filters(failed=True))] == [True]
+    assert archive.search("make ledger total", filters=Filters(path="src/x"))[0].entry.path == "src/x.py"
 
 
 def test_a_newer_archive_is_refused(tmp_path: Path) -> None:
@@ -315,7 +372,15 @@ def test_undo_pins_and_documents_are_taken_up(tmp_path: Path) -> None:
     second = engine(tmp_path / "a.db")
     assert second.session.handover is not None
     assert second.session.handover.to_dict() == full.handover.to_dict()
-    assert second.compact(talk(12)).messages == first.compact(talk(12)).messages
+    undone = first.undo().messages
+    first.pin("make 3")
+    third = engine(tmp_path / "a.db")
+    assert third.session.ledger == first.session.ledger
+    assert third.policy.pinned == first.policy.pinned
+    assert third.compact(talk(12)).messages == first.compact(talk(12)).messages
+    assert undone != full.messages
+    with pytest.raises(SessionError, match="was kept in view mode"):
+        engine(tmp_path / "a.db", mode="replace")
 
 
 def test_two_processes_with_one_session_part_ways(tmp_path: Path) -> None:
@@ -325,6 +390,9 @@ def test_two_processes_with_one_session_part_ways(tmp_path: Path) -> None:
     assert any("written by another process too: this one goes on as 's~2'" in note for note in parted.notes)
     assert not one.compact(talk(4)).notes[1:]
     assert {row["session"] for row in SqliteArchive(tmp_path / "a.db").sessions()} == {"s", "s~2"}
+    two.compact(talk(12))
+    assert "archived passages" in two.run_recall("recall_search", {"query": "worker-7"})
+    assert not any("another process" in note for note in two.compact(talk(12)).notes)
 
 
 def test_secrets_are_masked_before_they_are_stored_where_the_policy_says_so(tmp_path: Path) -> None:

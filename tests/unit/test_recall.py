@@ -87,9 +87,13 @@ def test_a_search_is_short_and_a_read_gives_a_span_and_says_how_to_go_on() -> No
     [
         (SEARCH, {}, "needs a query"),
         (SEARCH, {"query": "zebra"}, "no archived original"),
-        (READ, {"id": "abcdef123"}, "no entry begins so"),
+        (READ, {"id": "abcdef123"}, "no original has this id"),
         (READ, {"id": "step", "start": "x"}, "Try"),
         (READ, "not json", "Try"),
+        (READ, {"id": "step_3_44"}, "6 hex digits or more"),
+        (READ, '{"id": "abcdef", "start": 1e999}', "Try"),
+        (READ, None, "Try"),
+        (SEARCH, [1], "Try"),
         ("other", {}, "is no recall tool"),
     ],
 )
@@ -154,3 +158,34 @@ def test_across_sessions_of_a_project(tmp_path: Path) -> None:
     assert "src/m3.py" in tuesday.run_recall(SEARCH, {"query": "step_3_44", "everywhere": True})
     other = Compactor(POLICY, archive=archive, session="wednesday", project="bank")
     assert "no archived original" in other.run_recall(SEARCH, {"query": "step_3_44", "everywhere": True})
+
+
+def test_words_that_look_like_ids_are_searched() -> None:
+    made = Compactor(POLICY)
+    calls = [
+        Turn(calls=(Call(name="Bash", arguments={"command": "git log"}, result=f"commit deadbeef1 facade {n}\n" * 40),))
+        for n in range(8)
+    ]
+    made.compact(conversation("openai-chat", "go", calls))
+    assert "facade" in made.run_recall(SEARCH, {"query": "facade"})
+    assert "deadbeef1" in made.run_recall(SEARCH, {"query": "deadbeef1"})
+
+
+def test_a_line_longer_than_a_recall_is_read_in_stretches() -> None:
+    made = Compactor(POLICY)
+    long = "0123456789" * 3000
+    calls = [
+        Turn(calls=(Call(name="Bash", arguments={"command": f"cat {n}"}, result=f"{n}\n{long}\nend"),))
+        for n in range(8)
+    ]
+    made.compact(conversation("openai-chat", "go", calls))
+    id_ = next(item.digest for item in made.view().items if item.kind == "result")
+    got, offset = "", 0
+    for _ in range(9):
+        head, body_ = made.run_recall(READ, {"id": id_, "start": 2, "offset": offset}).split("\n", 1)
+        got += body_
+        if "offset=" not in head:
+            assert "go on with start=3" in head
+            break
+        offset = int(head.split("offset=")[1].rstrip("]"))
+    assert got == long

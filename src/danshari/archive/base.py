@@ -82,15 +82,6 @@ class Filters:
     failed: bool | None = None
     """Only what failed (ruled-out approaches), or only what did not."""
 
-    def admits(self, entry: Entry) -> bool:
-        """Say whether an entry passes."""
-        same = ("session", "project", "name", "tier", "phase")
-        return (
-            all(not (wanted := getattr(self, f)) or wanted == getattr(entry, f) for f in same)
-            and self.path in entry.path
-            and self.failed in (None, entry.failed)
-        )
-
 
 NONE = Filters()
 
@@ -114,6 +105,9 @@ class Sessions(Protocol):
 
     def save_session(self, session: str, version: int, body: str, edits: Iterable[str], kept: int) -> bool:
         """Store a session's state and its edits after the first `kept`; False if it was stored elsewhere since."""
+
+    def session_version(self, session: str) -> int:
+        """Give the number of the state stored last; 0 if there is none."""
 
     def load_session(self, session: str) -> tuple[int, str, list[str]] | None:
         """Give a session's version, its state and its edits; None if there is none."""

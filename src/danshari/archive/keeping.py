@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -47,43 +47,86 @@ def expire(
     `most` = 0: no limit. Pinned originals and the sessions in `spare` stay; an unknown tier counts as process.
     """
     kept = [*spare]
-    marks = ", ".join("?" * len(kept))
 
     def work(base: sqlite3.Connection) -> Expired:
-        free = f"NOT pinned AND session NOT IN ({marks})"
-        due: dict[int, int] = {}
-        for tier, limit in days.items():
-            names = (tier, "") if tier == "process" else (tier, tier)
-            due.update(base.execute(
-                f"SELECT entry.id, size FROM entry JOIN text USING (digest) WHERE {free} AND tier IN (?, ?) AND at < ?",
-                (*kept, *names, now - limit * _DAY)))  # fmt: skip
-        for tier, count in rounds.items():
-            due.update(base.execute(
-                f"SELECT e.id, size FROM entry e JOIN text USING (digest) WHERE {free} AND tier = ? AND turn + ? < "
-                "(SELECT max(turn) FROM entry WHERE session = e.session)", (*kept, tier, count)))  # fmt: skip
+        due = _past_due(base, now, days, rounds, kept)
+        freed = _freed(base, due)
         if most:
-            left = base.execute("SELECT coalesce(sum(size), 0) FROM text").fetchone()[0] - sum(due.values())
-            for number, size in base.execute(
-                f"SELECT entry.id, size FROM entry JOIN text USING (digest) WHERE {free} ORDER BY at, entry.id", kept
-            ):
-                if left <= most:
-                    break
-                if number not in due:
-                    due[number] = size
-                    left -= size
+            freed = _down_to(base, due, freed, most, kept)
         if not dry_run:
             _remove(base, due)
-        return Expired(entries=len(due), size=sum(due.values()))
+            _forget_sessions(base, now - days.get("conclusion", DAYS["conclusion"]) * _DAY, kept)
+        return Expired(entries=len(due), size=freed)
 
     return archive.transaction("written", work)
+
+
+def _free(kept: Sequence[str]) -> str:
+    return f"NOT pinned AND session NOT IN ({', '.join('?' * len(kept))})"
+
+
+def _past_due(
+    base: sqlite3.Connection, now: float, days: Mapping[str, float], rounds: Mapping[str, int], kept: Sequence[str]
+) -> dict[int, int]:
+    """Give the entries past their tier's days or rounds, each with the bytes of its text."""
+    due: dict[int, int] = {}
+    for tier, limit in days.items():
+        names = (tier, "") if tier == "process" else (tier, tier)
+        due.update(base.execute(
+            f"SELECT entry.id, size FROM entry JOIN text USING (sum) WHERE {_free(kept)} AND tier IN (?, ?) AND at < ?",
+            (*kept, *names, now - limit * _DAY)))  # fmt: skip
+    for tier, count in rounds.items():
+        due.update(base.execute(
+            f"SELECT e.id, size FROM entry e JOIN text USING (sum) WHERE {_free(kept)} AND tier = ? AND turn + ? < "
+            "(SELECT max(turn) FROM entry WHERE session = e.session)", (*kept, tier, count)))  # fmt: skip
+    return due
+
+
+def _down_to(base: sqlite3.Connection, due: dict[int, int], freed: int, most: int, kept: Sequence[str]) -> int:
+    """Add the oldest entries until at most `most` bytes of text would remain; give the bytes freed in all."""
+    total = base.execute("SELECT coalesce(sum(size), 0) FROM text").fetchone()[0]
+    oldest = base.execute(
+        f"SELECT entry.id, size FROM entry JOIN text USING (sum) WHERE {_free(kept)} ORDER BY at, entry.id", kept
+    ).fetchall()
+    for number, size in oldest:
+        if total - freed <= most:
+            break
+        if number not in due:
+            due[number] = size
+            freed = _freed(base, due) if len(due) < 200 or not len(due) % 100 else freed + size
+    return _freed(base, due)
+
+
+def _forget_sessions(base: sqlite3.Connection, before: float, kept: Sequence[str]) -> None:
+    """Remove the state of sessions that were not called since and whose originals are all gone."""
+    base.execute(
+        f"DELETE FROM session WHERE at < ? AND id NOT IN ({', '.join('?' * len(kept))}) "
+        "AND NOT EXISTS (SELECT 1 FROM entry WHERE session = session.id)",
+        (before, *kept),
+    )
+    base.execute("DELETE FROM edit WHERE session NOT IN (SELECT id FROM session)")
+
+
+def _freed(base: sqlite3.Connection, due: Mapping[int, int]) -> int:
+    """Give the bytes of the texts that no entry but those due holds."""
+    held: dict[str, tuple[int, int]] = {}
+    for number, size in due.items():
+        sum_ = base.execute("SELECT sum FROM entry WHERE id = ?", (number,)).fetchone()[0]
+        held[sum_] = (held.get(sum_, (0, 0))[0] + 1, size)
+    counted = (
+        (base.execute("SELECT count(*) FROM entry WHERE sum = ?", (k,)).fetchone()[0], n, z)
+        for k, (n, z) in held.items()
+    )
+    return sum(size for all_, mine, size in counted if all_ == mine)
 
 
 def _remove(base: sqlite3.Connection, numbers: Iterable[int]) -> None:
     for number in numbers:
         row = base.execute(
-            f"SELECT {COLUMNS}, body FROM entry JOIN text ON text.digest = entry.digest WHERE entry.id = ?", (number,)
+            f"SELECT {COLUMNS}, entry.sum, body FROM entry JOIN text ON text.sum = entry.sum WHERE entry.id = ?",
+            (number,),
         ).fetchone()
-        entry = entry_of_row(row[:-1], unpacked(row[-1]))
+        entry, sum_ = entry_of_row(row[:-2], unpacked(row[-1])), row[-2]
         scope = scope_words(entry.session, entry.project)
         head = " ".join(words(f"{entry.name} {entry.label} {entry.path}"))
         texts = dict(passages(entry.text))
@@ -95,36 +138,38 @@ def _remove(base: sqlite3.Connection, numbers: Iterable[int]) -> None:
         base.execute("DELETE FROM passage WHERE entry = ?", (number,))
         base.execute("DELETE FROM entry WHERE id = ?", (number,))
         base.execute(
-            "DELETE FROM text WHERE digest = ? AND NOT EXISTS (SELECT 1 FROM entry WHERE digest = text.digest)",
-            (entry.digest,),
+            "DELETE FROM text WHERE sum = ? AND NOT EXISTS (SELECT 1 FROM entry WHERE sum = text.sum)", (sum_,)
         )
 
 
 def verify(archive: SqliteArchive) -> list[str]:
-    """Read everything back and list what is wrong; empty if all is well."""
+    """Read everything back and list what is wrong; empty if all is well. Nothing is changed or set aside."""
 
     def work(base: sqlite3.Connection) -> list[str]:
         found = [f"file: {row[0]}" for row in base.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
-        for digest, body, size, sum_ in base.execute("SELECT digest, body, size, sum FROM text"):
+        for number, body, size, sum_ in base.execute("SELECT id, body, size, sum FROM text"):
             try:
                 text = zlib.decompress(body)
             except zlib.error as error:
-                found.append(f"original {digest[:12]}: cannot be unpacked ({error})")
+                found.append(f"original {number}: cannot be unpacked ({error})")
                 continue
             if len(text) != size or checksum(text) != sum_:
-                found.append(f"original {digest[:12]}: its bytes changed")
+                found.append(f"original {number}: its bytes changed")
         for what, query in _LINKS.items():
             count = base.execute(query).fetchone()[0]
             if count:
                 found.append(f"{count} {what}")
         return found
 
-    return archive.reading(work)
+    try:
+        return archive.reading(work)
+    except ArchiveError as error:
+        return [str(error)]
 
 
 _LINKS = {
-    "entries have no original": "SELECT count(*) FROM entry WHERE digest NOT IN (SELECT digest FROM text)",
-    "originals belong to no entry": "SELECT count(*) FROM text WHERE digest NOT IN (SELECT digest FROM entry)",
+    "entries have no original": "SELECT count(*) FROM entry WHERE sum NOT IN (SELECT sum FROM text)",
+    "originals belong to no entry": "SELECT count(*) FROM text WHERE sum NOT IN (SELECT sum FROM entry)",
     "passages belong to no entry": "SELECT count(*) FROM passage WHERE entry NOT IN (SELECT id FROM entry)",
     "entries are not in the index": "SELECT count(*) FROM entry WHERE id NOT IN (SELECT entry FROM passage)",
     "edits belong to no session": "SELECT count(*) FROM edit WHERE session NOT IN (SELECT id FROM session)",
@@ -161,7 +206,7 @@ def export(archive: SqliteArchive, *, session: str = "") -> Iterator[str]:
     last = 0
     while True:
         rows = archive.reading(lambda base, last=last: base.execute(  # type: ignore[misc]
-            f"SELECT entry.id, {COLUMNS}, body FROM entry JOIN text ON text.digest = entry.digest "
+            f"SELECT entry.id, {COLUMNS}, body FROM entry JOIN text ON text.sum = entry.sum "
             "WHERE entry.id > ? AND (? = '' OR session = ?) ORDER BY entry.id LIMIT 200",
             (last, session, session)).fetchall())  # fmt: skip
         if not rows:

@@ -7,20 +7,23 @@ from dataclasses import fields
 from typing import Any
 
 from danshari.archive.base import Entry
+from danshari.core.text import sendable
 
 FORMAT = 1
 """`PRAGMA user_version` of the file."""
 _FIELDS = tuple(f.name for f in fields(Entry) if f.name != "text")
 COLUMNS = ", ".join(f"entry.{name}" for name in _FIELDS)
 NAMES = ", ".join(_FIELDS)
+_MOST = 2**62
 _FLAGS = ("failed", "pinned")
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS text(
-  id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, sum TEXT NOT NULL, body BLOB NOT NULL);
+  id INTEGER PRIMARY KEY, sum TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, body BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS entry(
   id INTEGER PRIMARY KEY, digest TEXT NOT NULL, name TEXT, label TEXT, kind TEXT, turn INTEGER, session TEXT NOT NULL,
   project TEXT, at REAL, phase TEXT, tier TEXT, path TEXT, start INTEGER, call TEXT, importance REAL, failed INTEGER,
-  pinned INTEGER);
+  pinned INTEGER, sum TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS entry_sum ON entry(sum);
 CREATE UNIQUE INDEX IF NOT EXISTS entry_digest ON entry(digest, session);
 CREATE INDEX IF NOT EXISTS entry_session ON entry(session, turn);
 CREATE INDEX IF NOT EXISTS entry_path ON entry(path) WHERE path != '';
@@ -39,7 +42,14 @@ def row_of_entry(entry: Entry, *, at: float) -> list[Any]:
     """Give an entry's values in the order of `COLUMNS`."""
     values = {name: getattr(entry, name) for name in _FIELDS}
     values["at"] = at
-    return [int(value) if isinstance(value, bool) else value for value in values.values()]
+    return [_storable(value) for value in values.values()]
+
+
+def _storable(value: Any) -> Any:
+    """Give a value as a column takes it: no half surrogates, no number beyond 63 bits."""
+    if isinstance(value, str):
+        return sendable(value)
+    return min(max(int(value), -_MOST), _MOST) if isinstance(value, int) else value
 
 
 def entry_of_row(row: Sequence[Any], text: str) -> Entry:

@@ -66,15 +66,34 @@ def find(
     chosen = _rarest(counts, scoped=bool(scope))
     match = " OR ".join(f'"{word}"' for word in chosen)
     match = f"{{body head}} : ({match})" + "".join(f' AND scope : "{word}"' for word in scope.split())
+    where, values = _conditions(filters)
+    joined = " JOIN passage ON passage.id = word.rowid JOIN entry ON entry.id = passage.entry" if where else ""
     if not scope and len(chosen) == 1 and counts[chosen[0]] > CANDIDATES:  # everything holds it: the newest will do
-        sql = "SELECT rowid, 0.0 FROM word WHERE word MATCH ? ORDER BY rowid DESC LIMIT ?"
+        score, order = "0.0", "word.rowid DESC"
     else:
-        sql = "SELECT rowid, bm25(word, 1.0, 2.0, 0.0) AS score FROM word WHERE word MATCH ? ORDER BY score LIMIT ?"
-    rows = base.execute(sql, (match, _SHORTLIST * (4 if filters != Filters() else 1))).fetchall()
-    shortlist = [
-        (score, passage) for number, score in rows if filters.admits((passage := _passage(base, number, lines)).entry)
-    ]
-    return _distinct(base, _ordered(shortlist[:_SHORTLIST], weights, query), limit)
+        score, order = "bm25(word, 1.0, 2.0, 0.0)", "score"
+    rows = base.execute(
+        f"SELECT word.rowid, {score} AS score FROM word{joined} WHERE word MATCH ?{where} ORDER BY {order} LIMIT ?",
+        (match, *values, max(_SHORTLIST, 2 * limit)),
+    ).fetchall()
+    shortlist = [(found, passage) for number, found in rows if (passage := _passage(base, number, lines))]
+    return _distinct(base, _ordered(shortlist, weights, query), limit)
+
+
+def _conditions(filters: Filters) -> tuple[str, list[object]]:
+    """Write what limits a search beside its words."""
+    where, values = "", list[object]()
+    for name in ("session", "project", "name", "tier", "phase"):
+        if value := getattr(filters, name):
+            where += f" AND entry.{name} = ?"
+            values.append(value)
+    if filters.path:
+        where += " AND instr(entry.path, ?) > 0"
+        values.append(filters.path)
+    if filters.failed is not None:
+        where += " AND entry.failed = ?"
+        values.append(int(filters.failed))
+    return where, values
 
 
 def _rarest(counts: dict[str, int], *, scoped: bool) -> list[str]:
@@ -89,13 +108,19 @@ def _rarest(counts: dict[str, int], *, scoped: bool) -> list[str]:
     return found
 
 
-def _passage(base: sqlite3.Connection, number: int, lines: int) -> Passage:
+def _passage(base: sqlite3.Connection, number: int, lines: int) -> Passage | None:
+    """Read a passage; None if its original is damaged (`verify` names it)."""
     row = base.execute(
         f"SELECT {COLUMNS}, text.body, passage.start FROM passage JOIN entry ON entry.id = passage.entry "
-        "JOIN text ON text.digest = entry.digest WHERE passage.id = ?",
+        "JOIN text ON text.sum = entry.sum WHERE passage.id = ?",
         (number,),
     ).fetchone()
-    text = zlib.decompress(row[-2]).decode("utf-8", "surrogatepass")
+    if row is None:
+        return None
+    try:
+        text = zlib.decompress(row[-2]).decode("utf-8", "surrogatepass")
+    except zlib.error:
+        return None
     entry, start = entry_of_row(row[:-2], text), row[-1]
     return Passage(entry=entry, start=start, end=min(start + lines - 1, text.count("\n") + 1))
 

@@ -2,7 +2,7 @@
 
 Originals are compressed and stored once per digest; what surrounds them (session, turn, path …) once per session. The
 index holds our own words (`tokens`), one row per passage of 40 lines. A file that SQLite cannot read is set aside under
-another name, never overwritten.
+another name when it is opened, never overwritten.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ class SqliteArchive:
 
     `patience` is how many seconds to wait for another process that writes.
 
-    Raises ArchiveError if the file cannot be made or written (folder read-only, disk full, locked by another program),
-    VersionError if a newer danshari made it.
+    A commit survives the death of any process; after a power cut the newest ones may be missing (SQLite's
+    `synchronous = NORMAL`), never half there. Raises ArchiveError if the file cannot be made or written (folder
+    read-only, disk full, locked by another program), VersionError if a newer danshari made it.
     """
 
     def __init__(self, path: str | Path, *, clock: Callable[[], float] = time.time, patience: float = 10.0) -> None:
@@ -54,15 +55,21 @@ class SqliteArchive:
     # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _opened(self) -> sqlite3.Connection:
-        try:
-            return self._connect()
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError) or self.path is None:
-                raise self._failure("opened", error) from None
-            self._set_aside(error)
-            return self._connect()
-        except OSError as error:
-            raise self._failure("made", error) from None
+        for _ in range(2):
+            inode = self._inode()
+            try:
+                return self._connect()
+            except sqlite3.DatabaseError as error:
+                if self.path is None or not damaged(error):
+                    raise self._failure("opened", error) from None
+                if inode == self._inode():  # else another process has set it aside already
+                    self._set_aside(error)
+            except OSError as error:
+                raise self._failure("made", error) from None
+        return self._connect()
+
+    def _inode(self) -> int:
+        return self.path.stat().st_ino if self.path is not None and self.path.exists() else 0
 
     def _connect(self) -> sqlite3.Connection:
         if self.path is not None:
@@ -71,7 +78,7 @@ class SqliteArchive:
                 os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, 0o600))
         name = str(self.path) if self.path is not None else ":memory:"
         base = sqlite3.connect(name, timeout=self._patience, isolation_level=None, check_same_thread=False)
-        base.execute("PRAGMA journal_mode = WAL")
+        self._write_ahead(base)
         base.execute("PRAGMA synchronous = NORMAL")
         base.execute("PRAGMA cache_size = -32000")
         base.execute("PRAGMA mmap_size = 268435456")
@@ -81,6 +88,18 @@ class SqliteArchive:
         if made < FORMAT:
             base.executescript(f"BEGIN IMMEDIATE; {SCHEMA}; PRAGMA user_version = {FORMAT}; COMMIT;")
         return base
+
+    def _write_ahead(self, base: sqlite3.Connection) -> None:
+        """Switch to the write-ahead log; where several processes make one file, SQLite does not wait for this."""
+        until = time.monotonic() + self._patience
+        while True:
+            try:
+                base.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
 
     def _set_aside(self, error: Exception) -> None:
         assert self.path is not None
@@ -112,19 +131,12 @@ class SqliteArchive:
         self.close()
 
     def _doing(self, what: str, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a statement or more; SQLite's errors become ours, a damaged file is set aside and the work begun anew."""
+        """Run a statement or more; SQLite's errors become ours. Only opening sets a damaged file aside."""
         with self._lock:
             try:
                 return work(self._base)
-            except sqlite3.OperationalError as error:
+            except (sqlite3.Error, zlib.error) as error:
                 raise self._failure(what, error) from None
-            except sqlite3.DatabaseError as error:
-                if self.path is None:
-                    raise self._failure(what, error) from None
-                self._base.close()
-                self._set_aside(error)
-                self._base = self._connect()
-                return work(self._base)
 
     def reading(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run a query of one's own; the index and tables are those of `schema`."""
@@ -163,12 +175,13 @@ class SqliteArchive:
             body = entry.text.encode("utf-8", "surrogatepass")
             row = row_of_entry(entry, at=entry.at or self._clock())
             marks = ", ".join("?" * len(row))
-            made = base.execute(f"INSERT OR IGNORE INTO entry({NAMES}) VALUES ({marks})", row)
+            sum_ = checksum(body)
+            made = base.execute(f"INSERT OR IGNORE INTO entry({NAMES}, sum) VALUES ({marks}, ?)", (*row, sum_))
             if not made.rowcount:
                 continue
             base.execute(
-                "INSERT OR IGNORE INTO text(digest, body, size, sum) VALUES (?, ?, ?, ?)",
-                (entry.digest, zlib.compress(body, 1), len(body), checksum(body)),
+                "INSERT OR IGNORE INTO text(sum, size, body) VALUES (?, ?, ?)",
+                (sum_, len(body), zlib.compress(body, 1)),
             )
             self._index(base, made.lastrowid or 0, entry)
 
@@ -188,7 +201,7 @@ class SqliteArchive:
         return self._doing("read", lambda base: self._get(base, digest))
 
     def _get(self, base: sqlite3.Connection, digest: str) -> Entry:
-        query = f"SELECT {COLUMNS}, text.body FROM entry JOIN text ON text.digest = entry.digest WHERE entry.digest"
+        query = f"SELECT {COLUMNS}, text.body FROM entry JOIN text ON text.sum = entry.sum WHERE entry.digest"
         rows = base.execute(f"{query} = ? ORDER BY entry.id DESC LIMIT 1", (digest,)).fetchall()
         if not rows and len(digest) >= 6:
             rows = base.execute(
@@ -230,6 +243,15 @@ class SqliteArchive:
 
         return self.transaction("written", work)
 
+    def session_version(self, session: str) -> int:
+        """Give the number of the state stored last; 0 if there is none."""
+
+        def work(base: sqlite3.Connection) -> int:
+            row = base.execute("SELECT version FROM session WHERE id = ?", (session,)).fetchone()
+            return row[0] if row else 0
+
+        return self._doing("read", work)
+
     def load_session(self, session: str) -> tuple[int, str, list[str]] | None:
         """Give a session's version, its state and its edits; None if there is none."""
 
@@ -268,8 +290,13 @@ def scope_words(session: str, project: str) -> str:
 
 
 def checksum(body: bytes) -> str:
-    """Hash bytes to 16 hex digits, so that a damaged original is noticed."""
-    return blake2b(body, digest_size=8).hexdigest()
+    """Hash bytes to 32 hex digits: equal texts are stored once, and a damaged one is noticed."""
+    return blake2b(body, digest_size=16).hexdigest()
+
+
+def damaged(error: sqlite3.Error) -> bool:
+    """Say whether an error means that the file itself cannot be read."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def unpacked(body: bytes) -> str:

@@ -49,10 +49,10 @@ def best_schedule(session: Recorded, policy: Policy, prices: Prices, *, model: s
         untouched += facts.tokens[known:]
         sizes += facts.tokens[known:]
         if "admit" in policy.passes:
-            for edit in admit(facts, effects, policy, max(known, facts.first_sight)):
-                place = facts.index[edit.id]
-                effects.texts[place] = edit
-                sizes[place] = facts.count.item("result", edit.text)
+            for place in range(max(known, facts.first_sight), len(facts.items)):
+                if edit := admit(facts, effects, policy, place):
+                    effects.texts[place] = edit
+                    sizes[place] = facts.count.item("result", edit.text)
         for proposal in proposals(facts, effects, policy, force=False):
             freed = min(proposal.freed, max(sizes[proposal.at] - 30.0, 0.0))
             eligible.setdefault(proposal.at, (number, freed))

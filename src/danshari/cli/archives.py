@@ -146,12 +146,10 @@ def stats_command(where: Path | None, as_json: bool) -> None:
 def verify_command(where: Path | None) -> None:
     """Read every original back and check the file; exit code 3 if anything is wrong."""
     archive = opened(where)
-    problems = [*archive.notes, *keeping.verify(archive)]
+    problems = [*keeping.verify(archive), *archive.notes]
     for problem in problems:
         out.print(problem, highlight=False, markup=False)
-    out.print(
-        f"{len(archive):,} originals: " + ("all well" if not problems else f"{len(problems)} problems"), highlight=False
-    )
+    out.print(f"{len(problems)} problems" if problems else f"{len(archive):,} originals: all well", highlight=False)
     if problems:
         sys.exit(3)
 

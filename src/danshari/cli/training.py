@@ -21,7 +21,7 @@ _NAME = "scorer.json"
 
 
 @click.command("train")
-@click.argument("paths", nargs=-1, required=True, type=PATHS)
+@click.argument("paths", nargs=-1, type=PATHS)
 @click.option("--out", "target", type=PATHS, help="File to write the weights to. [default: scorer.json in your folder]")
 @click.option("--dry-run", is_flag=True, help="Judge only; write nothing.")
 @click.option("--reset", is_flag=True, help="Go back to the weights that came with danshari; PATHS are not read.")
@@ -37,6 +37,8 @@ def train_command(paths: tuple[Path, ...], target: Path | None, dry_run: bool, r
     if reset:
         _reset(target)
         return
+    if not paths:
+        raise click.UsageError("Missing argument 'PATHS...': files or folders of recorded sessions")
     sessions, skipped = load_sessions(paths)
     examples = each(examples_of, sessions, "taking examples")
     needed = sum(need > 0 for e in examples for block in e.blocks.values() for need in block.need)

@@ -32,6 +32,8 @@ _SUCCESS = re.compile(
 )
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _SCANNED = 400
+READ_AGAIN = "the file was read again later"
+"""Why an earlier view is overtaken by a read that shows at least as much."""
 
 
 class Facts:
@@ -78,6 +80,8 @@ class Facts:
         self._moved = 0
         self.spans: dict[str, tuple[int, int]] = {}
         """Call id → first and last position of the pieces that carry it."""
+        self._placed: dict[int, str] = {}
+        """Result → the file it showed or changed, named when it arrived."""
         self.past = Past(self.items, self.acts, self.users)
         self.phases = Phases(self.items, self.acts, self.call_turns, self.pending)
         self._asked: dict[str, int] = {}
@@ -158,14 +162,14 @@ class Facts:
             self._run(at, act, good and told, good)
 
     def _file(self, at: int, call: int, act: Act, good: bool) -> None:
-        path = self.place(act)
+        path = self._placed[at] = self.place(act)
         self.touched.pop(path, None)
         self.touched[path] = at
         if act.kind == "read" and good:
             views = self.views.setdefault(path, [])
             for old in views:
                 if old not in self.overtaken and act.covers(self.acts[self.call_of[old]]):
-                    self.overtaken[old] = (at, "the file was read again later")
+                    self.overtaken[old] = (at, READ_AGAIN)
             views.append(at)
         elif act.kind in ("edit", "write") and good:
             for name in {path, *_PATCHED.findall(self.items[call].text.replace("\\n", "\n"))}:
@@ -249,6 +253,11 @@ class Facts:
         act = self.act_at(at)
         return bool(act and act.path and act.kind == "read" and self.changed.get(self.place(act), -1) > at)
 
+    def placed(self, at: int) -> str:
+        """Name the file that the result at `at` shows or changes, as it was called when the result arrived."""
+        act = self.act_at(at)
+        return self._placed.get(at) or (self.place(act) if act and act.path else "")
+
     def repeats(self, since: int) -> int:
         """Count calls from position `since` on that ask what an earlier call asked already."""
         return sum(at >= since for at in self._again)
@@ -263,8 +272,7 @@ class Facts:
 
     def viewed_before(self, at: int) -> bool:
         """Say whether an earlier result showed the file that the result at `at` shows."""
-        act = self.act_at(at)
-        return bool(act and act.path and any(view < at for view in self.views.get(self.place(act), ())))
+        return any(view < at for view in self.views.get(self.placed(at), ()))
 
     def closed(self) -> bool:
         """Say whether no tool loop is open: the newest item is the user's, and no call waits."""

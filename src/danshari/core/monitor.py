@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from danshari.core.facts import Facts
-from danshari.core.past import bare
+from danshari.core.past import LEAST, bare
 from danshari.core.phase import Phase
 from danshari.core.policy import Policy
 
@@ -79,7 +79,7 @@ def _density(facts: Facts, first: int) -> float:
         if item.kind == "result":
             for line in item.text.split("\n"):
                 key = bare(line).strip()
-                if key:
+                if len(key) >= LEAST:
                     total += 1
                     new += not facts.past.line(key, at)
     return new / total if total else 1.0

@@ -15,10 +15,10 @@ from danshari.core.tools import Act
 
 WORD = re.compile(r"[A-Za-z_]\w{2,}")
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_NUMBERED = re.compile(r"\s*\d+(?:→|\t|\| ?|:(?!\d)|-(?!\d)\s?)")
+_NUMBERED = re.compile(r"\s{0,12}\d{1,9}(?:→|\t|\| ?|:(?!\d)|-(?!\d)\s?)")
 _LONGEST = 200_000
 """Characters of one result that are indexed."""
-_LEAST = 7
+LEAST = 7
 """Characters from which a line counts as seen before."""
 _TASK, _ACTION = 8_000, 6_000
 """Characters of the user's words, and of each recent action, that are read for names."""
@@ -65,7 +65,7 @@ class Past:
                     self._words.setdefault(word, at)
                 for line in text.split("\n"):
                     key = bare(line).strip()
-                    if len(key) >= _LEAST:
+                    if len(key) >= LEAST:
                         self._lines.setdefault(key, at)
         self._at = max(self._at, until)
 

@@ -21,7 +21,7 @@ JSON_HEAD = "danshari"
 _ROWS_START = '{"danshari": {"left out": '
 _HEAD_START = "[danshari kept "
 _MESSAGE = "content compressed"
-_NUMBERED = re.compile(r"\s*\d+(?:→|\t)")
+_NUMBERED = re.compile(r"\s{0,12}\d{1,9}(?:→|\t)")
 
 
 def recall_id(item: Item) -> str:
@@ -64,9 +64,14 @@ def squeezed(
         elif number != before + 1 or not (number + 1) % every:
             shown.append(f"{number + 1}| {line}" if ours else line)
         else:
-            shown.append(line if ours else _NUMBERED.sub("", line, count=1))
+            shown.append(line if ours else _unnumbered(line))
         before = number
     return "\n".join(shown)
+
+
+def _unnumbered(line: str) -> str:
+    number = _NUMBERED.match(line)
+    return line[number.end() :] if number else line
 
 
 def clipped(item: Item, head: str, tail: str) -> str:

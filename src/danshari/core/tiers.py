@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from danshari.core.facts import Facts
+from danshari.core.facts import READ_AGAIN, Facts
 
 Tier = Literal["conclusion", "evidence", "process", "transient"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
@@ -19,7 +19,7 @@ def tier_of(facts: Facts, at: int) -> Tier:
         return "conclusion"
     if item.kind not in ("call", "result"):
         return "process"
-    if at in facts.overtaken:
+    if at in facts.overtaken and facts.overtaken[at][1] != READ_AGAIN:  # a later read may lean on this one
         return "transient"
     act = facts.act_at(at)
     kind = act.kind if act else "other"

@@ -6,17 +6,15 @@ so a restarted process admits the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from danshari.core.cleaning import CLEANED_KINDS, cleaned
 from danshari.core.edits import Effects, Replace
 from danshari.core.facts import Facts
-from danshari.core.lines import is_source
-from danshari.core.placeholder import is_ours, squeezed
+from danshari.core.lines import ends, is_source
+from danshari.core.placeholder import clipped, is_ours, squeezed
 from danshari.core.policy import Policy
 from danshari.passes.again import AGAIN, unchanged
 from danshari.passes.shapes import FILES
-from danshari.passes.squeeze import chosen, every, squeeze
+from danshari.passes.squeeze import chosen, every, squeeze, thin
 
 _READABLE = 30_000
 """Characters up to which printed source code is left whole at first sight."""
@@ -26,17 +24,15 @@ _LEAST = 300
 """Characters that an edit of a shown file must save."""
 
 
-def admit(facts: Facts, effects: Effects, policy: Policy, since: int) -> Iterator[Replace]:
-    """Propose admission edits for the results from position `since` on; `effects` tell which reads are in sight."""
-    for at in range(since, len(facts.items)):
-        item = facts.items[at]
-        if item.kind != "result" or is_ours(item.text):
-            continue
-        act = facts.act_at(at)
-        kind = act.kind if act else "other"
-        text, why = _file(facts, effects, at, policy) if kind in FILES else _output(facts, at, kind, policy)
-        if why and text.strip():
-            yield Replace(id=item.id, text=text, by="admit", why=why)
+def admit(facts: Facts, effects: Effects, policy: Policy, at: int) -> Replace | None:
+    """Propose the admission edit of the item at `at`, if any; `effects` tell which reads are in sight."""
+    item = facts.items[at]
+    if item.kind != "result" or is_ours(item.text):
+        return None
+    act = facts.act_at(at)
+    kind = act.kind if act else "other"
+    text, why = _file(facts, effects, at, policy) if kind in FILES else _output(facts, at, kind, policy)
+    return Replace(id=item.id, text=text, by="admit", why=why) if why and text.strip() else None
 
 
 def _output(facts: Facts, at: int, kind: str, policy: Policy) -> tuple[str, str]:
@@ -71,6 +67,13 @@ def _file(facts: Facts, effects: Effects, at: int, policy: Policy) -> tuple[str,
             else int(_BASE * policy.admit_read + policy.admit_share * (left - policy.admit_read))
         )
         kept = [n for n in chosen(facts, at, lines, room) if n not in old]
+        if thin(lines, kept, room):
+            text = clipped(item, *ends(item.text, room))
+            return (
+                (text, f"first sight of {len(item.text)} characters of a file")
+                if len(text) < len(item.text)
+                else (item.text, "")
+            )
         if sum(len(lines[n]) + 1 for n in kept) < (1 - policy.margin) * left:
             numbers = kept
             why = why or f"first sight of {len(item.text)} characters of a file"

@@ -6,11 +6,11 @@ read counts as in sight only while no later edit than admission touched it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from danshari.core.edits import Effects
 from danshari.core.facts import Facts
-from danshari.core.past import bare
 from danshari.core.placeholder import recall_id
 from danshari.core.text import parse_arguments
 
@@ -22,6 +22,8 @@ _COMMON = 6
 """A line that stands more often in a read starts no run."""
 _AROUND = 1
 """Unchanged lines shown on each side of what is new."""
+_NUMBER = re.compile(r"\s{0,12}\d{1,9}(?:→|\t)")
+_OURS = re.compile(r"\d{1,9}\| ")
 _SHORT = 6
 """Characters up to which a line starts no run."""
 
@@ -31,7 +33,7 @@ def unchanged(facts: Facts, effects: Effects, at: int, lines: Sequence[str], *, 
 
     Only runs of `least` characters or more count; lines beside what is new are left out, so that it keeps a neighbour.
     """
-    new = [bare(line).rstrip() for line in lines]
+    new = plain(lines)
     covered: set[int] = set()
     places: list[str] = []
     for place, earlier in _earlier(facts, effects, at):
@@ -50,12 +52,26 @@ def leaned_on(facts: Facts, effects: Effects, at: int, since: int) -> bool:
     act = facts.act_at(at)
     if act is None or act.kind != "read":
         return False
-    for view in facts.views.get(facts.place(act), ()):
+    for view in facts.views.get(facts.placed(at), ()):
         if view > at and facts.items[view].turn >= since:
             edit = effects.texts.get(view)
             if edit is not None and edit.by == "admit" and edit.why.startswith(AGAIN):
                 return True
     return False
+
+
+def plain(lines: Sequence[str]) -> list[str]:
+    """Give a file's lines without the numbers that a tool put before them, where it did so before most of them."""
+    return [_without(_NUMBER, line) for line in lines] if _numbered(lines) else list(lines)
+
+
+def _numbered(lines: Sequence[str]) -> bool:
+    return sum(1 for line in lines if _NUMBER.match(line)) > len(lines) / 2
+
+
+def _without(pattern: re.Pattern[str], line: str) -> str:
+    number = pattern.match(line)
+    return line[number.end() :] if number else line
 
 
 def _earlier(facts: Facts, effects: Effects, at: int) -> Iterator[tuple[str, list[str]]]:
@@ -66,28 +82,41 @@ def _earlier(facts: Facts, effects: Effects, at: int) -> Iterator[tuple[str, lis
         given = parse_arguments(facts.items[call].text)
         for body in (given.get(key) for key in facts.row_at(at).body):
             if isinstance(body, str):
-                yield "the call", [line.rstrip() for line in body.split("\n")]
-    views = [v for v in facts.views.get(facts.place(act), ()) if v < at] if act else []
+                yield "the call", body.split("\n")
+    views = [v for v in facts.views.get(facts.placed(at), ()) if v < at] if act else []
     for view in views[: -_VIEWS - 1 : -1]:
         edit = effects.texts.get(view)
         if view in effects.gone or (edit is not None and edit.by != "admit"):
             continue
-        text = facts.items[view].text if edit is None else edit.text
-        yield f"an earlier read ({recall_id(facts.items[view])})", [bare(line).rstrip() for line in text.split("\n")]
+        item = facts.items[view]
+        yield f"an earlier read ({recall_id(item)})", _shown(item.text, edit.text if edit else None)
+
+
+def _shown(source: str, text: str | None) -> list[str]:
+    """Give the lines of a read in sight; a squeezed one has numbers of its own where the tool gave none."""
+    lines = source.split("\n")
+    if text is None:
+        return plain(lines)
+    pattern = _NUMBER if _numbered(lines) else _OURS
+    return [_without(pattern, line) for line in text.split("\n")[1:]]
 
 
 def _runs(new: Sequence[str], old: Sequence[str], least: int) -> Iterator[tuple[int, int]]:
-    """Give (start, end) of the runs of `new` that stand in `old` in the same order, longest match at each start."""
+    """Give (start, end) of the runs of `new` that stand in `old` in the same order, no line of `old` used twice."""
     places: dict[str, list[int]] = {}
     for number, line in enumerate(old):
         if len(line) > _SHORT:
             places.setdefault(line, []).append(number)
-    at = 0
+    at = beyond = 0
     while at < len(new):
         starts = places.get(new[at], ())
-        best = max((_length(new, old, at, start) for start in starts), default=0) if len(starts) <= _COMMON else 0
+        best, place = 0, 0
+        for start in starts if len(starts) <= _COMMON else ():
+            if start >= beyond and (length := _length(new, old, at, start)) > best:
+                best, place = length, start
         if best and sum(map(len, new[at : at + best])) + best >= least:
             yield at, at + best
+            beyond = place + best
         at += max(best, 1)
 
 

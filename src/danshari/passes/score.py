@@ -32,10 +32,13 @@ _FORM = re.compile(
     r"|(?P<comment>\s*(?://|\#|\*|/\*|--|\"\"\"))"
     r"|(?P<control>\s*(?:(?:if|for|while|return|else|elif|switch|case|try|except|catch|defer|with|raise|throw)\b|[}\])]))"
 )
-_PATH = re.compile(r"[\w./@+-]*?([\w@+-]+\.\w{1,8})\b")
+_PATH = re.compile(r"[\w./@+-]{1,240}")
+_FILE = re.compile(r"[\w@+-]{1,120}\.\w{1,8}\Z")
 _FORMS = ("blank", "close", "definition", "imports", "comment", "control", "statement")
 DEFINITION = _FORMS.index("definition")
 """Bucket of lines that define something."""
+_FORM_READ = 300
+"""Characters of a line that are looked at for its form."""
 _FORM_NUMBER = {name: number for number, name in enumerate(_FORMS)}
 
 
@@ -138,7 +141,7 @@ def forms(r: Reading) -> list[int]:
         if len(key) <= 3:
             found.append(1 if key else 0)
         else:
-            match = _FORM.match(line)
+            match = _FORM.match(line[:_FORM_READ])
             found.append(_FORM_NUMBER[match.lastgroup or "statement"] if match else 6)
     return found
 
@@ -161,7 +164,8 @@ def _origin(r: Reading) -> int:
 def file_of(key: str) -> str:
     """Give the name of the file with which a line begins; "" for none."""
     match = _PATH.match(key)
-    return match.group(1) if match else ""
+    named = _FILE.match(match.group().rstrip(".").rsplit("/", 1)[-1]) if match else None
+    return named.group() if named else ""
 
 
 def _paths(r: Reading) -> list[int]:

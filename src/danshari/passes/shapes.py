@@ -17,6 +17,8 @@ _NO_CODE = ("diff", "log", "table", "markup")
 """What a file may be that does not read as source, by all rules but the last."""
 _SAMPLE = 400
 """Lines that are looked at."""
+_LOOKED = 300
+"""Characters of a line that are looked at."""
 _MOST_JSON = 2_000_000
 """Characters of a text that is parsed to see whether it is JSON."""
 _DIFF = re.compile(r"(?:diff --git |@@ -\d|\+\+\+ |--- (?:a/|/dev/null))")
@@ -29,12 +31,12 @@ _LEVEL = re.compile(r"\b(?:DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|TRACE)\b|\d\d:\d\
 _HIT = re.compile(r"[\w./@+-]+\.\w{1,8}[:\-]\d+[:\-]|[\w./@+-]+/[\w.@+-]+:")
 _ENTRY = re.compile(r"(?:[dlcbps-][rwxsStT-]{9}|\d+\s+\S+$|[\w./@+ -]*[\w@+-](?:/|\.\w{1,8})$|[│├└─ ]+\S)")
 _MARKUP = re.compile(r"#{1,6} \S|\s*[-*] \S|\s*</?[a-zA-Z][\w-]*[ />]|```|\|.*\|$|> ")
-_TABLE = re.compile(r"[^|\t,;]+(?:\s*[|\t;,]\s*[^|\t,;]+){2,}")
+_TABLE = re.compile(r"[^|\t,;]+[|\t;,][^|\t,;]+[|\t;,][^|\t,;]")
 
 
 def shape_of(lines: Sequence[str], kind: str) -> Shape:
     """Name the kind of text; `kind` is that of the tool which gave it."""
-    sample = [line for line in lines[:_SAMPLE] if line.strip()]
+    sample = [line[:_LOOKED] for line in lines[:_SAMPLE] if line.strip()]
     if kind == "search":
         return "hits"
     if kind == "list":
@@ -63,7 +65,7 @@ def _is_json(lines: Sequence[str]) -> bool:
 
 
 def _any(sample: Sequence[str], pattern: re.Pattern[str]) -> bool:
-    return any(pattern.search(line) for line in (*sample[:60], *sample[-60:]))
+    return any(pattern.search(line) for line in (*sample[:60], *(line[:_LOOKED] for line in sample[-60:])))
 
 
 _RULES: tuple[tuple[Shape, Callable[[Sequence[str], Sequence[str]], bool]], ...] = (

@@ -53,7 +53,7 @@ def squeeze(
         return short if len(short) < len(item.text) else None
     lines = source.split("\n")
     numbers = chosen(facts, at, lines, room, now=now)
-    if numbers:
+    if numbers and not thin(lines, numbers, room):
         text = squeezed(
             item, numbers, [lines[n] for n in numbers], note=note, total=len(lines), every=every(facts, at, policy)
         )
@@ -62,6 +62,13 @@ def squeeze(
     else:
         return None
     return text if len(text) < len(item.text) else None
+
+
+def thin(lines: Sequence[str], numbers: Sequence[int], room: int) -> bool:
+    """Say whether what matters stands in lines too long to keep, so that the kept ones say next to nothing."""
+    kept = sum(len(lines[n]) for n in numbers)
+    long = sum(len(line) for line in lines if len(line) > LONGEST_LINE)
+    return kept < room // 4 and long > kept
 
 
 def _as_json(facts: Facts, at: int, source: str, room: int, now: int | None) -> str | None:
