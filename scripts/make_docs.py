@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 sys.path.insert(0, str(Path(__file__).parent))
+from autocompact_tables import TABLES as MORE
 from benchmark_tables import TABLES, own_rows, stored
 from phase_picture import phase_picture
 
@@ -151,7 +152,7 @@ def plugs_page() -> str:
 def benchmarks_page() -> str:
     """Write the benchmark page from the stored results."""
     text = (ROOT / "docs/results/benchmarks.in.md").read_text(encoding="utf-8")
-    return GENERATED + re.sub(r"\{\{(\S+?)\}\}", lambda m: TABLES[m[1]]().rstrip("\n"), text)
+    return GENERATED + re.sub(r"\{\{(\S+?)\}\}", lambda m: {**TABLES, **MORE}[m[1]]().rstrip("\n"), text)
 
 
 def readme() -> str:

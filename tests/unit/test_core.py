@@ -249,7 +249,7 @@ def test_tiers_fall_as_the_task_moves_on() -> None:
     tiers = {(i.name, i.turn): tier_of(facts, at) for at, i in enumerate(facts.items) if i.kind == "result"}
     assert tiers == {
         ("Grep", 1): "transient",
-        ("Read", 2): "transient",
+        ("Read", 2): "process",
         ("Edit", 3): "evidence",
         ("Read", 4): "evidence",
     }

@@ -72,7 +72,7 @@ def signals(facts: Facts, policy: Policy, *, reported: float = 0.0, idle: float 
 
 def _density(facts: Facts, first: int) -> float:
     """Give the share of lines that no earlier result held."""
-    facts.past.grow(len(facts.items))
+    facts.past.grow_lines(len(facts.items))
     new = total = 0
     for at in range(first, len(facts.items)):
         item = facts.items[at]

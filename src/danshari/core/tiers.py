@@ -19,8 +19,8 @@ def tier_of(facts: Facts, at: int) -> Tier:
         return "conclusion"
     if item.kind not in ("call", "result"):
         return "process"
-    if at in facts.overtaken and facts.overtaken[at][1] != READ_AGAIN:  # a later read may lean on this one
-        return "transient"
+    if at in facts.overtaken:  # a read that was read again may be leaned on by the later one
+        return "process" if facts.overtaken[at][1] == READ_AGAIN else "transient"
     act = facts.act_at(at)
     kind = act.kind if act else "other"
     if kind in _CONCLUSIONS:
