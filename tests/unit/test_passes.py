@@ -151,3 +151,12 @@ def test_eviction_drops_whole_rounds_oldest_first_and_says_when_nothing_helps() 
     stuck = Compactor(minor, window=4000).compact([{"role": "user", "content": "word " * 9000}])
     assert any("cannot fit" in note for note in stuck.notes)
     assert stuck.messages == [{"role": "user", "content": "word " * 9000}]
+
+
+def test_a_view_with_a_read_shown_again_is_left_as_it_is_when_it_comes_back() -> None:
+    prose = "The parser keeps an entry and refuses the rest. " * 55
+    reads = [Call(name="Read", arguments={"file_path": "t.py", "offset": 1}, result=prose) for _ in range(2)]
+    other = [Call(name="Read", arguments={"file_path": f"{n}.py"}, result="ok") for n in range(2)]
+    once = compact(talk(reads[0], other[0], reads[1], other[1], more=1))
+    assert any(e.by == "admit" for e in once.edits)
+    assert compact(once.messages).messages == once.messages

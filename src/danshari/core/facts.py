@@ -10,7 +10,7 @@ from danshari.core.lines import identifiers
 from danshari.core.model import Item, ItemId
 from danshari.core.past import Past
 from danshari.core.phase import Phases
-from danshari.core.placeholder import is_ours
+from danshari.core.placeholder import is_ours, leaned
 from danshari.core.tokens import Estimator
 from danshari.core.tools import Act, ToolRow, Tools
 from danshari.core.weights import Weights
@@ -82,6 +82,8 @@ class Facts:
         """Call id → first and last position of the pieces that carry it."""
         self._placed: dict[int, str] = {}
         """Result → the file it showed or changed, named when it arrived."""
+        self.leans: dict[str, int] = {}
+        """Recall id → newest turn of a text of ours, met in the input, that leaves lines to that item."""
         self.past = Past(self.items, self.acts, self.users)
         self.phases = Phases(self.items, self.acts, self.call_turns, self.pending)
         self._asked: dict[str, int] = {}
@@ -144,6 +146,8 @@ class Facts:
         self.call_of[at] = call
         self.result_of[call] = at
         if is_ours(item.text):
+            for id_ in leaned(item.text):
+                self.leans[id_] = item.turn
             return
         act = self.acts[call]
         text = self.clean(at)  # as admission shows it, so that a second pass over a view finds nothing new

@@ -21,6 +21,7 @@ JSON_HEAD = "danshari"
 _ROWS_START = '{"danshari": {"left out": '
 _HEAD_START = "[danshari kept "
 _MESSAGE = "content compressed"
+_LEANED = re.compile(r"an earlier read \(([0-9a-f]{12})\)")
 _NUMBERED = re.compile(r"\s{0,12}\d{1,9}(?:→|\t)")
 
 
@@ -80,6 +81,12 @@ def clipped(item: Item, head: str, tail: str) -> str:
     first = f"{_HEAD_START}{kept} of {len(item.text)} characters, archived as {recall_id(item)}; the beginning:]"
     middle = f"[danshari left out {len(item.text) - kept} characters here; the end:]"
     return "\n".join([first, head, middle, tail])
+
+
+def leaned(text: str) -> list[str]:
+    """Give the ids of the earlier reads to which a text of ours leaves lines, by its head line."""
+    head = text.split("\n", 1)[0]
+    return _LEANED.findall(head) if head.startswith(_HEAD_START) else []
 
 
 def is_ours(text: str) -> bool:

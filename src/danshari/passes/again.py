@@ -52,6 +52,8 @@ def leaned_on(facts: Facts, effects: Effects, at: int, since: int) -> bool:
     act = facts.act_at(at)
     if act is None or act.kind != "read":
         return False
+    if facts.leans.get(recall_id(facts.items[at]), -1) >= since:  # a view of ours came back as input
+        return True
     for view in facts.views.get(facts.placed(at), ()):
         if view > at and facts.items[view].turn >= since:
             edit = effects.texts.get(view)
