@@ -80,8 +80,7 @@ class Facts:
         self._moved = 0
         self.spans: dict[str, tuple[int, int]] = {}
         """Call id → first and last position of the pieces that carry it."""
-        self._placed: dict[int, str] = {}
-        """Result → the file it showed or changed, named when it arrived."""
+        self._placed: dict[int, str] = {}  # result → its file, named when it arrived
         self.leans: dict[str, int] = {}
         """Recall id → newest turn of a text of ours, met in the input, that leaves lines to that item."""
         self.past = Past(self.items, self.acts, self.users)
