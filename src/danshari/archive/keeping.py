@@ -12,7 +12,7 @@ from typing import Any
 from danshari.archive.base import Entry, entry_from_dict
 from danshari.archive.schema import COLUMNS, entry_of_row
 from danshari.archive.sqlite import SqliteArchive, checksum, passages, scope_words, unpacked
-from danshari.archive.tokens import words
+from danshari.archive.tokens import head_words, words
 from danshari.errors import ArchiveError
 
 DAYS: Mapping[str, float] = {"transient": 14, "process": 60, "evidence": 180, "conclusion": 730}
@@ -128,7 +128,7 @@ def _remove(base: sqlite3.Connection, numbers: Iterable[int]) -> None:
         ).fetchone()
         entry, sum_ = entry_of_row(row[:-2], unpacked(row[-1])), row[-2]
         scope = scope_words(entry.session, entry.project)
-        head = " ".join(words(f"{entry.name} {entry.label} {entry.path}"))
+        head = " ".join(head_words(entry.name, entry.label, entry.path))
         texts = dict(passages(entry.text))
         for passage, start in base.execute("SELECT id, start FROM passage WHERE entry = ?", (number,)).fetchall():
             base.execute(

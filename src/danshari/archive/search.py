@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from danshari.archive.base import Filters, Passage
 from danshari.archive.schema import COLUMNS, entry_of_row
-from danshari.archive.tokens import words
+from danshari.archive.tokens import head_words, words
 
 MOST_WORDS = 40
 """Words of a query that are looked at."""
@@ -138,7 +138,7 @@ def _ordered(
     scored = []
     for score, passage in shortlist:
         entry, text = passage.entry, passage.text
-        body, head = set(words(text)), set(words(f"{entry.name} {entry.label} {entry.path}"))
+        body, head = set(words(text)), set(head_words(entry.name, entry.label, entry.path))
         total = score / best
         total += _COVER * sum(w for word, w in weights.items() if word in body or word in head) / everything
         total += _HEAD * sum(w for word, w in weights.items() if word in head) / everything

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from danshari.archive.base import NONE, Entry, Filters, Passage, not_found
 from danshari.archive.schema import COLUMNS, FORMAT, NAMES, SCHEMA, entry_of_row, row_of_entry
 from danshari.archive.search import Rarity, find
-from danshari.archive.tokens import words
+from danshari.archive.tokens import head_words, words
 from danshari.errors import ArchiveError, VersionError
 
 PASSAGE = 40
@@ -187,7 +187,7 @@ class SqliteArchive:
 
     def _index(self, base: sqlite3.Connection, number: int, entry: Entry) -> None:
         scope = scope_words(entry.session, entry.project)
-        head = words(f"{entry.name} {entry.label} {entry.path}")
+        head = head_words(entry.name, entry.label, entry.path)
         for start, text in passages(entry.text):
             cursor = base.execute("INSERT INTO passage(entry, start) VALUES (?, ?)", (number, start))
             body = " ".join(words(text))

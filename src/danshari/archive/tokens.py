@@ -26,6 +26,11 @@ def words(text: str) -> list[str]:
     return list(dict.fromkeys(chain.from_iterable(map(forms, distinct))))[:_MOST]
 
 
+def head_words(name: str, label: str, path: str) -> list[str]:
+    """Give the words of an original's tool, call and path, which the index holds apart."""
+    return words(f"{name} {label} {path}")
+
+
 @lru_cache(maxsize=65_536)
 def forms(word: str) -> tuple[str, ...]:
     """Give a word's entries in the index: itself, its dotted parts, the parts of joined names, or CJK bigrams."""

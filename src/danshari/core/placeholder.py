@@ -22,6 +22,7 @@ _ROWS_START = '{"danshari": {"left out": '
 _HEAD_START = "[danshari kept "
 _MESSAGE = "content compressed"
 _LEANED = re.compile(r"an earlier read \(([0-9a-f]{12})\)")
+_OURS = re.compile(r"\d{1,9}\| ")
 _NUMBERED = re.compile(r"\s{0,12}\d{1,9}(?:→|\t)")
 
 
@@ -57,7 +58,7 @@ def squeezed(
     how = {0: "", 1: ", numbered as in the original"}.get(every, f", numbers where a run begins and on every {every}th")
     head = f"{_HEAD_START}{len(lines)} of {total} lines{what}{how}"
     head += f" ({len(item.text)} characters, archived as {recall_id(item)}){'; ' + note if note else ''}]"
-    ours = sum(1 for line in lines if _NUMBERED.match(line)) <= len(lines) / 2
+    ours = not tool_numbered(lines)
     shown, before = [head], -2
     for number, line in zip(numbers, lines, strict=True):
         if not every:
@@ -65,13 +66,19 @@ def squeezed(
         elif number != before + 1 or not (number + 1) % every:
             shown.append(f"{number + 1}| {line}" if ours else line)
         else:
-            shown.append(line if ours else _unnumbered(line))
+            shown.append(line if ours else unnumbered(line))
         before = number
     return "\n".join(shown)
 
 
-def _unnumbered(line: str) -> str:
-    number = _NUMBERED.match(line)
+def tool_numbered(lines: Sequence[str]) -> bool:
+    """Say whether a tool put a number before most of the lines."""
+    return sum(1 for line in lines if _NUMBERED.match(line)) > len(lines) / 2
+
+
+def unnumbered(line: str, *, ours: bool = False) -> str:
+    """Give a line without the number that a tool, or a squeezed text of `ours`, put before it."""
+    number = (_OURS if ours else _NUMBERED).match(line)
     return line[number.end() :] if number else line
 
 

@@ -1,7 +1,7 @@
 """断: what arrives is cleaned and, if outsized, squeezed before any provider has seen it.
 
-A pure function of the item, strictly earlier raw items and the policy: never of pressure, view or calibration,
-so a restarted process admits the same bytes.
+A function of the item, what came strictly before it, the policy, and which earlier reads the ledger leaves in sight:
+never of pressure or calibration, so a process that has the ledger admits the same bytes.
 """
 
 from __future__ import annotations

@@ -6,12 +6,11 @@ read counts as in sight only while no later edit than admission touched it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from danshari.core.edits import Effects
 from danshari.core.facts import Facts
-from danshari.core.placeholder import recall_id
+from danshari.core.placeholder import recall_id, tool_numbered, unnumbered
 from danshari.core.text import parse_arguments
 
 AGAIN = "shown again"
@@ -22,8 +21,6 @@ _COMMON = 6
 """A line that stands more often in a read starts no run."""
 _AROUND = 1
 """Unchanged lines shown on each side of what is new."""
-_NUMBER = re.compile(r"\s{0,12}\d{1,9}(?:→|\t)")
-_OURS = re.compile(r"\d{1,9}\| ")
 _SHORT = 6
 """Characters up to which a line starts no run."""
 
@@ -64,16 +61,7 @@ def leaned_on(facts: Facts, effects: Effects, at: int, since: int) -> bool:
 
 def plain(lines: Sequence[str]) -> list[str]:
     """Give a file's lines without the numbers that a tool put before them, where it did so before most of them."""
-    return [_without(_NUMBER, line) for line in lines] if _numbered(lines) else list(lines)
-
-
-def _numbered(lines: Sequence[str]) -> bool:
-    return sum(1 for line in lines if _NUMBER.match(line)) > len(lines) / 2
-
-
-def _without(pattern: re.Pattern[str], line: str) -> str:
-    number = pattern.match(line)
-    return line[number.end() :] if number else line
+    return [unnumbered(line) for line in lines] if tool_numbered(lines) else list(lines)
 
 
 def _earlier(facts: Facts, effects: Effects, at: int) -> Iterator[tuple[str, list[str]]]:
@@ -99,8 +87,8 @@ def _shown(source: str, text: str | None) -> list[str]:
     lines = source.split("\n")
     if text is None:
         return plain(lines)
-    pattern = _NUMBER if _numbered(lines) else _OURS
-    return [_without(pattern, line) for line in text.split("\n")[1:]]
+    ours = not tool_numbered(lines)
+    return [unnumbered(line, ours=ours) for line in text.split("\n")[1:]]
 
 
 def _runs(new: Sequence[str], old: Sequence[str], least: int) -> Iterator[tuple[int, int]]:
