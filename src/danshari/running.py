@@ -144,7 +144,7 @@ class Run(Standing):
     def _follow(self, messages: Sequence[Any], wire: Format, notes: list[str]) -> Track:
         track = self.track
         if track is None or track.format is not wire or not track.follow(messages, self.session.ledger):
-            track = Track(wire, data.tools(), data.estimator(self.family))
+            track = Track(wire, data.tools(), data.estimator(self.family), scorer=self.policy.scorer)
             track.follow(messages, self.session.ledger)
             track.resolve(self.session.ledger)
         self.track = track

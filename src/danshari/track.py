@@ -24,10 +24,10 @@ _MOVED = 6
 class Track:
     """Items, facts and effects of one conversation; `follow` takes in what was appended."""
 
-    def __init__(self, format: Format, tools: Tools, count: Estimator) -> None:  # noqa: A002  (the field's word)
+    def __init__(self, format: Format, tools: Tools, count: Estimator, *, scorer: bool = True) -> None:  # noqa: A002
         self.format = format
         self.messages: list[Any] = []
-        self.facts = Facts(tools, count, weights_in_use())
+        self.facts = Facts(tools, count, weights_in_use() if scorer else None)
         self.effects = Effects()
         self.sizes: list[float] = []
         """Tokens of each item as the view shows it."""

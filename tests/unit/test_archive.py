@@ -230,6 +230,30 @@ def test_filters_reach_beyond_the_best_matches(archive: SqliteArchive) -> None:
     assert archive.search("make ledger total", filters=Filters(path="src/x"))[0].entry.path == "src/x.py"
 
 
+def test_an_archive_of_format_1_is_brought_up(tmp_path: Path) -> None:
+    """Format 1 tied entries to texts by checksum."""
+    made = SqliteArchive(tmp_path / "a.db")
+    made.put(
+        [entry(f"def parse_{n}(): ...", path=f"a{n}.py", session=f"s{n % 2}") for n in range(9)]
+        + [entry("twice", session="a"), entry("twice", session="b")]
+    )
+    made.close()
+    base = sqlite3.connect(tmp_path / "a.db")
+    base.executescript("""
+        ALTER TABLE entry ADD COLUMN sum TEXT NOT NULL DEFAULT '';
+        UPDATE entry SET sum = (SELECT sum FROM text WHERE id = entry.text);
+        DROP INDEX entry_text; ALTER TABLE entry DROP COLUMN text;
+        CREATE INDEX entry_sum ON entry(sum); PRAGMA user_version = 1;""")
+    base.close()
+    found = SqliteArchive(tmp_path / "a.db")
+    assert keeping.verify(found) == []
+    assert len(found) == 11
+    assert found.search("parse_7")[0].entry.path == "a7.py"
+    assert keeping.statistics(found)["texts"] == 10
+    found.put([entry("def later(): ...")])
+    assert found.search("later")[0].text == "def later(): ..."
+
+
 def test_a_newer_archive_is_refused(tmp_path: Path) -> None:
     base = sqlite3.connect(tmp_path / "a.db")
     base.execute("PRAGMA user_version = 99")

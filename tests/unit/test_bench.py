@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from danshari import data
+from danshari.bench.ablation import ablate, variants_of
 from danshari.bench.chart import Axis, Bar, Series, scatter, stacked
 from danshari.bench.comparison import compare
 from danshari.bench.needs import needs_of
@@ -437,3 +439,32 @@ def test_the_handover_bench_counts_what_survives() -> None:
     assert kept["gone"][0] == kept["gone"][1] > 0
     shown = run("handover", str(bundled_sessions()[0]), "--longest", "1")
     assert "five in a row" in shown.output
+
+
+def test_a_part_switched_off_is_held_against_the_whole(tmp_path: Path) -> None:
+    turns = [
+        Turn(calls=(Call(name="Bash", arguments={"command": f"make part_{n}"},
+                         result="\n".join(f"line {k} of part_{n}.log: step_{n}_{k} done" for k in range(160))),))
+        for n in range(24)
+    ]  # fmt: skip
+    messages = conversation("openai-chat", "Find the fault.", [*turns, Turn(text="Found.")])
+    long = Recorded(id="long", source="t", format="openai-chat", messages=messages, model="gpt-5").placed("toys")
+    found = ablate([long, session()], data.load_policy("balanced"), [".10"], one_by_one)
+    rows = {row["variant"]: row for row in found["rows"]}
+    assert found["sessions"] == 1
+    assert rows["output-whole"]["tokens_change"]["value"] > 0.1, "first sight shortens this session's output"
+    assert set(rows) == set(variants_of(data.load_policy("balanced")))
+    assert not any(row["faults"] for row in found["rows"])
+    with pytest.raises(SessionError, match="20 rounds"):
+        ablate([session()], data.load_policy("balanced"), [".10"], one_by_one)
+    (tmp_path / "s.json").write_text(json.dumps(messages))
+    result = run("ablation", str(tmp_path / "s.json"), "--prices", ".10")
+    assert result.exit_code == 0
+    assert "first sight leaves command output" in result.output
+    assert "1 sessions of 20 rounds and more" in result.output
+
+
+def test_every_variant_switches_something_off_in_balanced() -> None:
+    variants = variants_of(data.load_policy("balanced"))
+    named = [line[1:-1] for line in data.text("ablation.toml").splitlines() if line.startswith("[")]
+    assert [*variants] == ["balanced", *named]

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from danshari.archive.base import Entry, entry_from_dict
-from danshari.archive.schema import COLUMNS, entry_of_row
-from danshari.archive.sqlite import SqliteArchive, checksum, passages, scope_words, unpacked
+from danshari.archive.schema import COLUMNS, checksum, entry_of_row, unpacked
+from danshari.archive.sqlite import SqliteArchive, passages, scope_words
 from danshari.archive.tokens import head_words, words
 from danshari.errors import ArchiveError
 
@@ -22,6 +22,7 @@ ROUNDS: Mapping[str, int] = {}
 FORMAT = 1
 """Format number of an export."""
 _DAY = 86_400.0
+_TEXT = "JOIN text ON text.id = entry.text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +74,12 @@ def _past_due(
     for tier, limit in days.items():
         names = (tier, "") if tier == "process" else (tier, tier)
         due.update(base.execute(
-            f"SELECT entry.id, size FROM entry JOIN text USING (sum) WHERE {_free(kept)} AND tier IN (?, ?) AND at < ?",
+            f"SELECT entry.id, size FROM entry {_TEXT} WHERE {_free(kept)} AND tier IN (?, ?) AND at < ?",
             (*kept, *names, now - limit * _DAY)))  # fmt: skip
     for tier, count in rounds.items():
         due.update(base.execute(
-            f"SELECT e.id, size FROM entry e JOIN text USING (sum) WHERE {_free(kept)} AND tier = ? AND turn + ? < "
-            "(SELECT max(turn) FROM entry WHERE session = e.session)", (*kept, tier, count)))  # fmt: skip
+            f"SELECT entry.id, size FROM entry {_TEXT} WHERE {_free(kept)} AND tier = ? AND turn + ? < "
+            "(SELECT max(turn) FROM entry e WHERE e.session = entry.session)", (*kept, tier, count)))  # fmt: skip
     return due
 
 
@@ -86,7 +87,8 @@ def _down_to(base: sqlite3.Connection, due: dict[int, int], freed: int, most: in
     """Add the oldest entries until at most `most` bytes of text would remain; give the bytes freed in all."""
     total = base.execute("SELECT coalesce(sum(size), 0) FROM text").fetchone()[0]
     oldest = base.execute(
-        f"SELECT entry.id, size FROM entry JOIN text USING (sum) WHERE {_free(kept)} ORDER BY at, entry.id", kept
+        f"SELECT entry.id, size FROM entry {_TEXT} WHERE {_free(kept)} ORDER BY at, entry.id",
+        kept,
     ).fetchall()
     for number, size in oldest:
         if total - freed <= most:
@@ -109,12 +111,12 @@ def _forget_sessions(base: sqlite3.Connection, before: float, kept: Sequence[str
 
 def _freed(base: sqlite3.Connection, due: Mapping[int, int]) -> int:
     """Give the bytes of the texts that no entry but those due holds."""
-    held: dict[str, tuple[int, int]] = {}
+    held: dict[int, tuple[int, int]] = {}
     for number, size in due.items():
-        sum_ = base.execute("SELECT sum FROM entry WHERE id = ?", (number,)).fetchone()[0]
-        held[sum_] = (held.get(sum_, (0, 0))[0] + 1, size)
+        text = base.execute("SELECT text FROM entry WHERE id = ?", (number,)).fetchone()[0]
+        held[text] = (held.get(text, (0, 0))[0] + 1, size)
     counted = (
-        (base.execute("SELECT count(*) FROM entry WHERE sum = ?", (k,)).fetchone()[0], n, z)
+        (base.execute("SELECT count(*) FROM entry WHERE text = ?", (k,)).fetchone()[0], n, z)
         for k, (n, z) in held.items()
     )
     return sum(size for all_, mine, size in counted if all_ == mine)
@@ -123,10 +125,10 @@ def _freed(base: sqlite3.Connection, due: Mapping[int, int]) -> int:
 def _remove(base: sqlite3.Connection, numbers: Iterable[int]) -> None:
     for number in numbers:
         row = base.execute(
-            f"SELECT {COLUMNS}, entry.sum, body FROM entry JOIN text ON text.sum = entry.sum WHERE entry.id = ?",
+            f"SELECT {COLUMNS}, text.id, body FROM entry {_TEXT} WHERE entry.id = ?",
             (number,),
         ).fetchone()
-        entry, sum_ = entry_of_row(row[:-2], unpacked(row[-1])), row[-2]
+        entry, original = entry_of_row(row[:-2], unpacked(row[-1])), row[-2]
         scope = scope_words(entry.session, entry.project)
         head = " ".join(head_words(entry.name, entry.label, entry.path))
         texts = dict(passages(entry.text))
@@ -138,7 +140,7 @@ def _remove(base: sqlite3.Connection, numbers: Iterable[int]) -> None:
         base.execute("DELETE FROM passage WHERE entry = ?", (number,))
         base.execute("DELETE FROM entry WHERE id = ?", (number,))
         base.execute(
-            "DELETE FROM text WHERE sum = ? AND NOT EXISTS (SELECT 1 FROM entry WHERE sum = text.sum)", (sum_,)
+            "DELETE FROM text WHERE id = ? AND NOT EXISTS (SELECT 1 FROM entry WHERE text = text.id)", (original,)
         )
 
 
@@ -168,8 +170,8 @@ def verify(archive: SqliteArchive) -> list[str]:
 
 
 _LINKS = {
-    "entries have no original": "SELECT count(*) FROM entry WHERE sum NOT IN (SELECT sum FROM text)",
-    "originals belong to no entry": "SELECT count(*) FROM text WHERE sum NOT IN (SELECT sum FROM entry)",
+    "entries have no original": "SELECT count(*) FROM entry WHERE text NOT IN (SELECT id FROM text)",
+    "originals belong to no entry": "SELECT count(*) FROM text WHERE id NOT IN (SELECT text FROM entry)",
     "passages belong to no entry": "SELECT count(*) FROM passage WHERE entry NOT IN (SELECT id FROM entry)",
     "entries are not in the index": "SELECT count(*) FROM entry WHERE id NOT IN (SELECT entry FROM passage)",
     "edits belong to no session": "SELECT count(*) FROM edit WHERE session NOT IN (SELECT id FROM session)",
@@ -206,7 +208,7 @@ def export(archive: SqliteArchive, *, session: str = "") -> Iterator[str]:
     last = 0
     while True:
         rows = archive.reading(lambda base, last=last: base.execute(  # type: ignore[misc]
-            f"SELECT entry.id, {COLUMNS}, body FROM entry JOIN text ON text.sum = entry.sum "
+            f"SELECT entry.id, {COLUMNS}, body FROM entry {_TEXT} "
             "WHERE entry.id > ? AND (? = '' OR session = ?) ORDER BY entry.id LIMIT 200",
             (last, session, session)).fetchall())  # fmt: skip
         if not rows:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import fields
+from hashlib import blake2b
 from typing import Any
 
 from danshari.archive.base import Entry
 from danshari.core.text import sendable
 
-FORMAT = 1
-"""`PRAGMA user_version` of the file."""
+FORMAT = 2
+"""`PRAGMA user_version` of the file; 2 ties entries to texts by number instead of by checksum."""
 _FIELDS = tuple(f.name for f in fields(Entry) if f.name != "text")
 COLUMNS = ", ".join(f"entry.{name}" for name in _FIELDS)
 NAMES = ", ".join(_FIELDS)
@@ -22,8 +24,8 @@ CREATE TABLE IF NOT EXISTS text(
 CREATE TABLE IF NOT EXISTS entry(
   id INTEGER PRIMARY KEY, digest TEXT NOT NULL, name TEXT, label TEXT, kind TEXT, turn INTEGER, session TEXT NOT NULL,
   project TEXT, at REAL, phase TEXT, tier TEXT, path TEXT, start INTEGER, call TEXT, importance REAL, failed INTEGER,
-  pinned INTEGER, sum TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS entry_sum ON entry(sum);
+  pinned INTEGER, text INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX IF NOT EXISTS entry_text ON entry(text);
 CREATE UNIQUE INDEX IF NOT EXISTS entry_digest ON entry(digest, session);
 CREATE INDEX IF NOT EXISTS entry_session ON entry(session, turn);
 CREATE INDEX IF NOT EXISTS entry_path ON entry(path) WHERE path != '';
@@ -36,6 +38,20 @@ CREATE TABLE IF NOT EXISTS session(id TEXT PRIMARY KEY, version INTEGER NOT NULL
 CREATE TABLE IF NOT EXISTS edit(session TEXT NOT NULL, number INTEGER NOT NULL, body TEXT NOT NULL,
   PRIMARY KEY(session, number)) WITHOUT ROWID
 """
+_UPGRADES = {
+    1: (
+        "ALTER TABLE entry ADD COLUMN text INTEGER NOT NULL DEFAULT 0",
+        "UPDATE entry SET text = (SELECT id FROM text WHERE text.sum = entry.sum)",
+        "DROP INDEX entry_sum",
+        "ALTER TABLE entry DROP COLUMN sum",
+    ),
+}
+
+
+def upgrade(made: int) -> list[str]:
+    """Give the statements that bring a file of format `made` (0: a new one) to this format."""
+    steps = [step for number in range(made, FORMAT) for step in _UPGRADES[number]] if made else []
+    return [*steps, *filter(str.strip, SCHEMA.split(";")), f"PRAGMA user_version = {FORMAT}"]
 
 
 def row_of_entry(entry: Entry, *, at: float) -> list[Any]:
@@ -58,3 +74,18 @@ def entry_of_row(row: Sequence[Any], text: str) -> Entry:
     for flag in _FLAGS:
         values[flag] = bool(values[flag])
     return Entry(text=text, **values)
+
+
+def checksum(body: bytes) -> str:
+    """Hash bytes to 32 hex digits: equal texts are stored once, and a damaged one is noticed."""
+    return blake2b(body, digest_size=16).hexdigest()
+
+
+def packed(body: bytes) -> bytes:
+    """Compress an original."""
+    return zlib.compress(body, 1)
+
+
+def unpacked(body: bytes) -> str:
+    """Give an original back."""
+    return zlib.decompress(body).decode("utf-8", "surrogatepass")

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from danshari.archive.base import Filters, Passage
-from danshari.archive.schema import COLUMNS, entry_of_row
+from danshari.archive.schema import COLUMNS, entry_of_row, unpacked
 from danshari.archive.tokens import head_words, words
 
 MOST_WORDS = 40
@@ -112,13 +112,13 @@ def _passage(base: sqlite3.Connection, number: int, lines: int) -> Passage | Non
     """Read a passage; None if its original is damaged (`verify` names it)."""
     row = base.execute(
         f"SELECT {COLUMNS}, text.body, passage.start FROM passage JOIN entry ON entry.id = passage.entry "
-        "JOIN text ON text.sum = entry.sum WHERE passage.id = ?",
+        "JOIN text ON text.id = entry.text WHERE passage.id = ?",
         (number,),
     ).fetchone()
     if row is None:
         return None
     try:
-        text = zlib.decompress(row[-2]).decode("utf-8", "surrogatepass")
+        text = unpacked(row[-2])
     except zlib.error:
         return None
     entry, start = entry_of_row(row[:-2], text), row[-1]

@@ -15,14 +15,24 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 
 from danshari.archive.base import NONE, Entry, Filters, Passage, not_found
-from danshari.archive.schema import COLUMNS, FORMAT, NAMES, SCHEMA, entry_of_row, row_of_entry
+from danshari.archive.schema import (
+    COLUMNS,
+    FORMAT,
+    NAMES,
+    checksum,
+    entry_of_row,
+    packed,
+    row_of_entry,
+    unpacked,
+    upgrade,
+)
 from danshari.archive.search import Rarity, find
 from danshari.archive.tokens import head_words, words
+from danshari.core.text import sendable
 from danshari.errors import ArchiveError, VersionError
 
 PASSAGE = 40
@@ -86,8 +96,16 @@ class SqliteArchive:
         if made > FORMAT:
             raise VersionError(f"{name}: made by a newer danshari (format {made}, this one reads {FORMAT}): upgrade it")
         if made < FORMAT:
-            base.executescript(f"BEGIN IMMEDIATE; {SCHEMA}; PRAGMA user_version = {FORMAT}; COMMIT;")
+            self._upgrade(base)
         return base
+
+    def _upgrade(self, base: sqlite3.Connection) -> None:
+        """Make the tables, or bring them to this format; another process may have done so meanwhile."""
+        base.execute("BEGIN IMMEDIATE")
+        with base:
+            made = base.execute("PRAGMA user_version").fetchone()[0]
+            for statement in upgrade(made):
+                base.execute(statement)
 
     def _write_ahead(self, base: sqlite3.Connection) -> None:
         """Switch to the write-ahead log; where several processes make one file, SQLite does not wait for this."""
@@ -172,18 +190,25 @@ class SqliteArchive:
 
     def _put(self, base: sqlite3.Connection, entries: Iterable[Entry]) -> None:
         for entry in entries:
-            body = entry.text.encode("utf-8", "surrogatepass")
             row = row_of_entry(entry, at=entry.at or self._clock())
-            marks = ", ".join("?" * len(row))
-            sum_ = checksum(body)
-            made = base.execute(f"INSERT OR IGNORE INTO entry({NAMES}, sum) VALUES ({marks}, ?)", (*row, sum_))
-            if not made.rowcount:
+            known = "SELECT 1 FROM entry WHERE digest = ? AND session = ?"
+            if base.execute(known, (entry.digest, sendable(entry.session))).fetchone():
                 continue
-            base.execute(
-                "INSERT OR IGNORE INTO text(sum, size, body) VALUES (?, ?, ?)",
-                (sum_, len(body), zlib.compress(body, 1)),
-            )
+            text = self._put_text(base, entry.text.encode("utf-8", "surrogatepass"))
+            marks = ", ".join("?" * len(row))
+            made = base.execute(f"INSERT INTO entry({NAMES}, text) VALUES ({marks}, ?)", (*row, text))
             self._index(base, made.lastrowid or 0, entry)
+
+    def _put_text(self, base: sqlite3.Connection, body: bytes) -> int:
+        """Store a text unless it is there; give its number."""
+        sum_ = checksum(body)
+        made = base.execute(
+            "INSERT OR IGNORE INTO text(sum, size, body) VALUES (?, ?, ?)", (sum_, len(body), packed(body))
+        )
+        if made.rowcount:
+            return made.lastrowid or 0
+        number: int = base.execute("SELECT id FROM text WHERE sum = ?", (sum_,)).fetchone()[0]
+        return number
 
     def _index(self, base: sqlite3.Connection, number: int, entry: Entry) -> None:
         scope = scope_words(entry.session, entry.project)
@@ -201,7 +226,7 @@ class SqliteArchive:
         return self._doing("read", lambda base: self._get(base, digest))
 
     def _get(self, base: sqlite3.Connection, digest: str) -> Entry:
-        query = f"SELECT {COLUMNS}, text.body FROM entry JOIN text ON text.sum = entry.sum WHERE entry.digest"
+        query = f"SELECT {COLUMNS}, text.body FROM entry JOIN text ON text.id = entry.text WHERE entry.digest"
         rows = base.execute(f"{query} = ? ORDER BY entry.id DESC LIMIT 1", (digest,)).fetchall()
         if not rows and len(digest) >= 6:
             rows = base.execute(
@@ -235,7 +260,7 @@ class SqliteArchive:
                 return False
             base.execute(
                 "INSERT OR REPLACE INTO session(id, version, at, body) VALUES (?, ?, ?, ?)",
-                (session, version + 1, self._clock(), zlib.compress(body.encode("utf-8", "surrogatepass"), 1)),
+                (session, version + 1, self._clock(), packed(body.encode("utf-8", "surrogatepass"))),
             )
             base.execute("DELETE FROM edit WHERE session = ? AND number >= ?", (session, kept))
             base.executemany("INSERT INTO edit(session, number, body) VALUES (?, ?, ?)", added)
@@ -289,16 +314,6 @@ def scope_words(session: str, project: str) -> str:
     return " ".join(f"{kind}{checksum(name.encode())[:10]}" for kind, name in (("s", session), ("p", project)) if name)
 
 
-def checksum(body: bytes) -> str:
-    """Hash bytes to 32 hex digits: equal texts are stored once, and a damaged one is noticed."""
-    return blake2b(body, digest_size=16).hexdigest()
-
-
 def damaged(error: sqlite3.Error) -> bool:
     """Say whether an error means that the file itself cannot be read."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-def unpacked(body: bytes) -> str:
-    """Give an original back."""
-    return zlib.decompress(body).decode("utf-8", "surrogatepass")

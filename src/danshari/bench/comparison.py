@@ -64,7 +64,7 @@ def compare(
 ) -> dict[str, Any]:
     """Compare contenders on sessions."""
     started = time.perf_counter()
-    kept, notes = _usable(sessions, skipped)
+    kept, notes = usable(sessions, skipped)
     if not kept:
         raise SessionError("no session with a request to compare: " + "; ".join(notes[-5:]))
     study = Study(sessions=kept, cells=cells_of(names, vectors, budgets), vectors=tuple(vectors), variant=variant)
@@ -102,7 +102,7 @@ def compare(
     }  # fmt: skip
 
 
-def _usable(sessions: Sequence[Recorded], skipped: Sequence[str]) -> tuple[list[Recorded], list[str]]:
+def usable(sessions: Sequence[Recorded], skipped: Sequence[str]) -> tuple[list[Recorded], list[str]]:
     """Leave out what has no request at all, and say so."""
     kept, notes = [], list(skipped)
     for session in sessions:

@@ -15,6 +15,7 @@ from math import comb
 
 from danshari.archive.base import entry_of
 from danshari.archive.sqlite import SqliteArchive, passages
+from danshari.bench.atoms import AtomClass, classify
 from danshari.bench.needs import Needs, Reference, Round
 from danshari.bench.sight import Sight
 from danshari.bench.state import History, pointer_lines
@@ -23,7 +24,14 @@ from danshari.core.model import Digest
 TOP = 3
 _WORD = re.compile(r"[A-Za-z_]\w+|\d{3,}|[一-鿿]{2}")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_WIDE = re.compile(r"[一-鿿]")
 _MOST_WORDS = 60
+KINDS: dict[AtomClass, str] = {
+    "identifier": "identifier", "dotted": "identifier", "file": "path", "number": "number", "hash": "number",
+    "quoted": "words",
+}  # fmt: skip
+"""Class of an atom → kind of search."""
+QUERY_KINDS = (*dict.fromkeys(KINDS.values()), "command", "chinese")
 
 
 class Store:
@@ -83,6 +91,14 @@ class Ladder:
         self.needs, self.history = needs, history
         self.store = Store(needs)
         self._pointers: dict[int, tuple[int, ...]] = {}
+
+    def kind(self, r: Round, reference: Reference) -> str:
+        """Name what is searched for: Chinese words, a path, a number, something a command printed, an identifier."""
+        if any(_WIDE.search(word) for word in r.words):
+            return "chinese"
+        found = KINDS[classify(reference.atom)]
+        act = self.needs.facts.act_at(reference.place)
+        return "command" if found == "identifier" and act is not None and act.kind == "run" else found
 
     def sort(self, r: Round, missing: Sequence[Reference], sight: Sight) -> list[tuple[Reference, str, float]]:
         """Give each missing reference with its rung (pointer, retrieved, lost) and the chance of finding it blindly."""

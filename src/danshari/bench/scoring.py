@@ -133,8 +133,9 @@ class Scorer:
             for name in ("pointer", "retrieved", "lost"):
                 self.score.add(name, rung == name)
             if rung != "pointer":
-                self.score.add("search", rung == "retrieved")
-                self.score.add("search_by_chance", chance)
+                for name in ("search", f"search_{self._ladder.kind(r, reference)}"):
+                    self.score.add(name, rung == "retrieved")
+                    self.score.add(f"{name}_by_chance", chance)
             sources[reference.place] = min(self.needs.facts.tokens[reference.place], FETCHED)
         self.score.faults[r.number] = [len(sources), sum(sources.values())]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from danshari.bench.bounds import BUDGETS, Bounds
 from danshari.bench.contenders import named
+from danshari.bench.ladder import QUERY_KINDS
 from danshari.bench.needs import HOT
 from danshari.bench.stats import Bootstrap, Estimate, holm, pooled, rounded
 from danshari.bench.study import ALL, LONG, Cell, Found, Study, matched_round
@@ -17,6 +18,7 @@ SHARES = (
     "hot", "warm", "cold", "old_locators", "old_content", "sar_locators", "bare", "sar_snapshot", "sar_after_commit",
     "pointer", "retrieved", "lost", "search", "search_by_chance", "rules", "rule_views", "attempts", "failing_test",
     "test_status", "todo", "invented", "stale", "edits_unseen",
+    *(f"search_{kind}{suffix}" for kind in QUERY_KINDS for suffix in ("", "_by_chance")),
 )  # fmt: skip
 """Measures that need no interval."""
 REFERENCE = "balanced"

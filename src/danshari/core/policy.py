@@ -67,6 +67,7 @@ class Policy:
         10,
         "lines that share one line number in what danshari writes, and in reads at first sight; 1: each keeps its own",
     )
+    scorer: bool = _knob(True, "whether learned weights choose the lines that stay; otherwise plain rules do")
     admit_any: int = _knob(
         100_000,
         "characters; any result above, reads too, is squeezed at first sight (never more than a quarter of the window)",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from danshari.cli.bench.ablation import ablation_command
 from danshari.cli.bench.archive import archive_command
 from danshari.cli.bench.cases import cases_command
 from danshari.cli.bench.compactions import compactions_command
@@ -32,5 +33,6 @@ for command in (
     valid_command,
     speed_command,
     archive_command,
+    ablation_command,
 ):
     bench.add_command(command)
