@@ -61,5 +61,6 @@ def _cell(row: dict[str, Any], measure: str, digits: int) -> str:
     written = "–" if row[measure] is None else f"{row[measure]:.{digits}f}"
     if change is None or change["value"] is None:
         return written
-    sure = "*" if change["low"] > 0 or change["high"] < 0 else ""
+    told = change["low"] is not None and change["high"] is not None
+    sure = "*" if told and (change["low"] > 0 or change["high"] < 0) else ""
     return f"{written} ({change['value']:+.{digits + 1}f}{sure})"
