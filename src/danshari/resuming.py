@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from danshari.archive.base import Sessions
 from danshari.core.edits import edit_to_dict
+from danshari.core.session import Session, session_from_dict
 from danshari.errors import SessionError
 from danshari.running import Run
 from danshari.saving import pack, unpack
@@ -22,17 +24,37 @@ def resume(run: Run) -> None:
     found = archive.load_session(run.name)
     if found is None:
         return
-    version, body, edits = found
+    version, _, edits = found
     mode = run.mode
-    try:
-        state = json.loads(body)
-        state["session"]["ledger"] = [json.loads(edit) for edit in edits]
-    except (ValueError, KeyError, TypeError) as error:
-        raise SessionError(f"session {run.name!r} cannot be read: {type(error).__name__}: {error}") from None
+    state = _state(run.name, found)
     if state.get("mode", mode) != mode:
         raise SessionError(f"session {run.name!r} was kept in {state['mode']} mode; this compactor has {mode} mode")
     unpack(run, state)
     run.stored = (version, len(edits))
+
+
+def stored_session(archive: Sessions, name: str) -> Session | None:
+    """Give a stored session, or None; raises SessionError for what cannot be read."""
+    found = archive.load_session(name)
+    try:
+        return session_from_dict(_state(name, found)["session"]) if found else None
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unreadable(name, error) from None
+
+
+def _state(name: str, found: tuple[int, str, list[str]]) -> dict[str, Any]:
+    """Read what was stored, its ledger put in place."""
+    _, body, edits = found
+    try:
+        state: dict[str, Any] = json.loads(body)
+        state["session"]["ledger"] = [json.loads(edit) for edit in edits]
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unreadable(name, error) from None
+    return state
+
+
+def _unreadable(name: str, error: Exception) -> SessionError:
+    return SessionError(f"session {name!r} cannot be read: {type(error).__name__}: {error}")
 
 
 def claim(run: Run) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from danshari import ArgumentError, VersionError
+from danshari import ArgumentError, Compactor, VersionError, open_archive
 from danshari.bench.diagnosis import diagnose
 from danshari.bench.examples import Block, Examples, examples_of
 from danshari.bench.training import auc, folds_of, train
@@ -149,6 +149,25 @@ def test_doctor_tells_five_symptoms_with_what_to_turn(tmp_path: Path) -> None:
     done = danshari("doctor", str(SESSION), "--json", home=tmp_path)
     assert len(json.loads(done.stdout)) == 5
     assert "✗ compacts too often" in danshari("doctor", str(SESSION), "--policy", "literal", home=tmp_path).stdout
+
+
+def test_doctor_reads_a_stored_session(tmp_path: Path) -> None:
+    session = next(iter(read(SESSION)))
+    with open_archive(tmp_path / "a.db") as archive:
+        keeper = Compactor("literal", archive=archive, session="shop", model="gpt-5")
+        for cut in range(1, len(session.messages) + 1):
+            keeper.compact(session.messages[:cut])
+        edited = archive.reading(lambda base: base.execute("SELECT digest FROM entry").fetchone()[0])
+        keeper.recall(edited[:12])
+    done = danshari("doctor", "shop", "--archive", str(tmp_path / "a.db"), "--json", home=tmp_path)
+    found = {s["symptom"]: s for s in json.loads(done.stdout)}
+    assert done.returncode == 0
+    assert found["what was edited is asked for again"]["seen"] == 1
+    assert found["what was edited is asked for again"]["evidence"] == [f"{edited[:12]}: 1 times"]
+    assert found["compacts too often"]["seen"] > 2
+    wrong = danshari("doctor", "shap", "--archive", str(tmp_path / "a.db"), home=tmp_path)
+    assert "newest there: shop" in wrong.stderr
+    assert "no archive" in danshari("doctor", "shap", "--archive", str(tmp_path / "b.db"), home=tmp_path).stderr
 
 
 def test_explain_says_what_was_decided_before_one_request(tmp_path: Path) -> None:

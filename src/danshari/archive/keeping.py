@@ -202,6 +202,13 @@ def statistics(archive: SqliteArchive) -> dict[str, Any]:
     return archive.reading(work)
 
 
+def last_turn(archive: SqliteArchive, session: str) -> int:
+    """Give the highest turn of a session's originals; 0 if there are none."""
+    return archive.reading(
+        lambda base: base.execute("SELECT max(turn) FROM entry WHERE session = ?", (session,)).fetchone()[0] or 0
+    )
+
+
 def export(archive: SqliteArchive, *, session: str = "") -> Iterator[str]:
     """Give the archive, or one session's part of it, as JSON lines: a head line, then one line an original."""
     yield json.dumps({"danshari_archive": FORMAT})

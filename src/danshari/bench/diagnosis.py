@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from danshari.bench.needs import Needs, needs_of
 from danshari.bench.replay import Replayed, replay
 from danshari.core.lines import beginning
+from danshari.core.session import Session
 from danshari.sessions import Recorded
 
 OFTEN = 0.15
@@ -36,6 +37,42 @@ def diagnose(session: Recorded, policy: str) -> list[Symptom]:
     needs = needs_of(session)
     played = replay(session, policy, check=True, measure=True)
     return [_repeats(needs, played), _failed(played), _edits(played), _recalls(needs), _often(played)]
+
+
+def diagnose_stored(session: Session, rounds: int) -> list[Symptom]:
+    """Measure the symptoms that a stored session shows without its messages: three of the five.
+
+    `rounds`: assistant turns it had.
+    """
+    recalled = sorted(session.recalled, key=lambda pair: -pair[1])
+    times = sum(n for _, n in recalled)
+    many = session.commits > OFTEN * rounds and session.commits > 2
+    return [
+        Symptom(
+            name="compaction fails",
+            seen=session.failures + session.thrashes(rounds),
+            of=len(session.handovers) + session.failures,
+            cause=f"the summarizer was asked {session.failures} times in a row in vain"
+            + ("; the context filled up right after each hand-over" if session.thrashes(rounds) else ""),
+            turn="summary_seconds up, another summary_model; where the context fills up at once: keep_tail down",
+        ),
+        Symptom(
+            name="what was edited is asked for again",
+            seen=times,
+            of=len(session.ledger),
+            cause=f"{len(recalled)} originals were recalled, {times} times in all",
+            turn="keep_process up, keep_rounds up; kinds of tools that were recalled count as riskier from now on: "
+            + (", ".join(f"{kind} × {factor:.1f}" for kind, factor in session.learned) or "none yet"),
+            evidence=tuple(f"{digest[:12]}: {n} times" for digest, n in recalled[:3]),
+        ),
+        Symptom(
+            name="compacts too often",
+            seen=session.commits if many else 0,
+            of=rounds,
+            cause=f"{session.commits} commits in {rounds} rounds",
+            turn="cooldown up, least up, release up (a forced commit then frees more at once)",
+        ),
+    ]
 
 
 def _repeats(needs: Needs, played: Replayed) -> Symptom:

@@ -8,24 +8,30 @@ from pathlib import Path
 import click
 
 from danshari import data
-from danshari.bench.diagnosis import diagnose
+from danshari.archive.keeping import last_turn
+from danshari.archiving import data_home, open_archive
+from danshari.bench.diagnosis import Symptom, diagnose, diagnose_stored
 from danshari.cli.common import PATHS, emit_json, out
 from danshari.cli.compacting import chosen
+from danshari.errors import SessionError
+from danshari.resuming import stored_session
 
 
 @click.command("doctor")
-@click.argument("file", type=PATHS)
+@click.argument("source", metavar="FILE|SESSION")
 @click.option("--policy", default="balanced", show_default=True, help="Preset or policy file to diagnose.")
 @click.option("--session", "number", default=1, show_default=True, help="Which session, if FILE holds several.")
+@click.option("--archive", "path", type=PATHS, help="Archive that holds SESSION. [default: the user's]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def doctor_command(file: Path, policy: str, number: int, as_json: bool) -> None:
-    """Diagnose the session in FILE under a policy: five symptoms, each measured.
+def doctor_command(source: str, policy: str, number: int, path: Path | None, as_json: bool) -> None:
+    """Diagnose the recorded session in FILE under a policy, or SESSION as the archive stored it.
 
     Failed attempts repeated, compactions that failed, edit points lost, recalls that found nothing, compactions too
-    often. Exit code 3 if a compaction failed.
+    often. A stored session has no messages: what was asked for again stands for lost edit points and attempts.
+    Exit code 3 if a compaction failed.
     """
     data.load_policy(policy)
-    found = diagnose(chosen(file, number), policy)
+    found = diagnose(chosen(Path(source), number), policy) if Path(source).exists() else _stored(source, path)
     if as_json:
         emit_json([
             {"symptom": s.name, "seen": s.seen, "of": s.of, "cause": s.cause, "turn": s.turn,
@@ -40,5 +46,20 @@ def doctor_command(file: Path, policy: str, number: int, as_json: bool) -> None:
             for line in s.evidence:
                 out.print(f"    seen:  {line}", highlight=False, markup=False, soft_wrap=True)
             out.print(f"    turn:  {s.turn}", highlight=False, markup=False, soft_wrap=True)
-    if found[1].present:
+    if any(s.present and s.name == "compaction fails" for s in found):
         sys.exit(3)
+
+
+def _stored(name: str, path: Path | None) -> list[Symptom]:
+    where = path if path is not None else data_home() / "archive.db"
+    if not where.exists():
+        raise SessionError(
+            f"{name}: no such file, and no archive at {where} that could hold such a session"
+        )
+    with open_archive(where) as archive:
+        session = stored_session(archive, name)
+        if session is None:
+            known = [row["session"] for row in archive.sessions()][:5]
+            raise SessionError(f"{name}: no such file, and no such session in {where}; newest there: "
+                               f"{', '.join(known) or 'none'}")  # fmt: skip
+        return diagnose_stored(session, max(last_turn(archive, name), session.commit_turn, 1))
