@@ -62,6 +62,11 @@ class PrefixCache:
             self._sizes[id(message)] = known
         return known[1]
 
+    def forget(self) -> None:
+        """Forget the sizes of messages: needed where equal ones come as new objects every time."""
+        kept = {id(message) for message in self._last}
+        self._sizes = {key: value for key, value in self._sizes.items() if key in kept}
+
     def send(self, messages: Sequence[Any], *, gap: float | None = None) -> Sent:
         """Book one request."""
         sizes = [self.size(m) for m in messages]

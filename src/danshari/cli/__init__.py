@@ -16,6 +16,7 @@ from danshari.cli.compacting import compact_command
 from danshari.cli.doctoring import doctor_command
 from danshari.cli.handing import handover_command
 from danshari.cli.policies import policy
+from danshari.cli.proxying import proxy_command, status_command, wrap_command
 from danshari.cli.replaying import replay_command
 from danshari.cli.reporting import report
 from danshari.cli.training import train_command
@@ -39,6 +40,9 @@ for _command in (
     archive_group,
     replay_command,
     doctor_command,
+    proxy_command,
+    wrap_command,
+    status_command,
     policy,
     train_command,
     bench,

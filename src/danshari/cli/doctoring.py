@@ -53,9 +53,7 @@ def doctor_command(source: str, policy: str, number: int, path: Path | None, as_
 def _stored(name: str, path: Path | None) -> list[Symptom]:
     where = path if path is not None else data_home() / "archive.db"
     if not where.exists():
-        raise SessionError(
-            f"{name}: no such file, and no archive at {where} that could hold such a session"
-        )
+        raise SessionError(f"{name}: no such file, and no archive at {where} that could hold such a session")
     with open_archive(where) as archive:
         session = stored_session(archive, name)
         if session is None:

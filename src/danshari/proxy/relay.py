@@ -1,0 +1,306 @@
+"""The way of a request: read, decide, forward, hand the answer back as it arrives."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import logging
+import time
+import zlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import partial
+from typing import Any, TypeVar
+
+import aiohttp
+from yarl import URL
+
+from danshari.errors import ArgumentError
+from danshari.proxy.accounts import Accounts
+from danshari.proxy.answers import READABLE, Watch
+from danshari.proxy.calls import HOPS, Call, Gone, Receive, Scope, Send, TooLarge
+from danshari.proxy.keepers import Keepers
+from danshari.proxy.plans import OFF_HEADER, Sending, compacted, kept, opened
+from danshari.proxy.rescue import LARGEST, Overflow, overflow
+from danshari.proxy.routes import UPSTREAM_HEADER, Target, target_of
+from danshari.proxy.settings import Settings
+
+T = TypeVar("T")
+_log = logging.getLogger("danshari.proxy")
+TOKEN_HEADER = "x-danshari-token"
+_OURS = tuple(name.encode() for name in (UPSTREAM_HEADER, TOKEN_HEADER, OFF_HEADER, "x-danshari-session"))
+_INLINE = 100_000
+"""Bytes of a request up to which it is decided on at once; larger ones in a thread, so that streams go on."""
+_AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+
+
+class Relay:
+    """The ASGI application that forwards; one client session to all upstreams."""
+
+    def __init__(self, settings: Settings, keepers: Keepers, accounts: Accounts) -> None:
+        self.settings, self.keepers, self.accounts = settings, keepers, accounts
+        self.counts = accounts.counts
+        self._running = 0
+        self._client: aiohttp.ClientSession | None = None
+
+    async def open(self) -> None:
+        """Make the connection pool; to be called on the loop that serves."""
+        waits = aiohttp.ClientTimeout(
+            total=None, sock_connect=self.settings.connect_seconds, sock_read=self.settings.idle_seconds
+        )
+        self._client = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=15, ttl_dns_cache=60),
+            cookie_jar=aiohttp.DummyCookieJar(), timeout=waits, auto_decompress=False, trust_env=True,
+            skip_auto_headers=_AUTOMATIC, max_line_size=65_536, max_field_size=65_536, read_bufsize=262_144,
+        )  # fmt: skip
+
+    async def close(self) -> None:
+        """Close the connection pool."""
+        if self._client is not None:
+            await self._client.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        call = Call(scope, receive, send)
+        if self._running >= self.settings.concurrency:
+            await call.refuse(503, f"{self._running} requests are running already: try again shortly")
+            return
+        self._running += 1
+        self.counts.running.inc()
+        try:
+            await self._answered(call)
+        finally:
+            self._running -= 1
+            self.counts.running.dec()
+            self.counts.requests.labels(call.format if call.route else "other", str(call.status)).inc()
+
+    async def _answered(self, call: Call) -> None:
+        """Answer within the limits; whatever is wrong with the request is said in the provider's own shape."""
+        if not self.admits(call.headers):
+            await call.refuse(401, f"send this proxy's token as {TOKEN_HEADER}")
+            return
+        try:
+            target = target_of(call.path, call.query, call.headers, self.settings.upstreams)
+            if call.route is None:
+                await self._forward(call, target, Sending(data=b""), call.parts())
+                return
+            raw = await call.body(self.settings.largest, self.settings.body_seconds)
+            await self._until_gone(call, self._compacted(call, target, raw))
+        except ArgumentError as error:
+            await call.refuse(400, str(error))
+        except TooLarge:
+            await call.refuse(413, f"the request has more than {self.settings.largest:,} bytes")
+        except TimeoutError:
+            await call.refuse(400, f"the request's body did not arrive within {self.settings.body_seconds:g} seconds")
+        except Gone:
+            self.counts.disconnects.inc()
+
+    def admits(self, headers: dict[str, str]) -> bool:
+        """Say whether a request carries the token, where one is asked for."""
+        token = self.settings.token
+        return not token or hmac.compare_digest(headers.get(TOKEN_HEADER, "").encode(), token.encode())
+
+    async def _until_gone(self, call: Call, work: Coroutine[Any, Any, None]) -> None:
+        """Run until done, or until the client leaves: then the upstream is left too."""
+        task, gone = asyncio.create_task(work), asyncio.create_task(call.gone())
+        try:
+            await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise Gone
+            task.result()
+        finally:
+            task.cancel()
+            gone.cancel()
+            await asyncio.gather(task, gone, return_exceptions=True)
+
+    # ── deciding ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _compacted(self, call: Call, target: Target, raw: bytes) -> None:
+        started = time.perf_counter()
+        sending = await self._decided(call, raw)
+        self.counts.deciding.observe(time.perf_counter() - started)
+        self._noted(call, sending)
+        response = await self._sent(call, target, sending)
+        if response is None:
+            return
+        try:
+            if sending.keeper is not None and (found := await self._overflow(response)) is not None:
+                response = await self._rescued(call, target, sending, response, found)
+                if response is None:
+                    return
+            await self._handed_back(call, response, sending)
+        finally:
+            response.close() if response is not None and not response.closed else None
+
+    def _why_not(self, call: Call, raw: bytes) -> str:
+        """Say why a request is not even read; "" if it is."""
+        if self.settings.off or call.headers.get(OFF_HEADER, "").strip().lower() == "off":
+            return "switched off"
+        if len(raw) > self.settings.follow:
+            return "too large to be read"
+        if call.headers.get("content-encoding", "identity").lower() != "identity":
+            return "a compressed body"
+        kind = call.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+        return "" if kind.endswith("json") else "not JSON"
+
+    async def _decided(self, call: Call, raw: bytes) -> Sending:
+        """Decide what goes upstream; on any fault of ours the client's own bytes do."""
+        why = self._why_not(call, raw)
+        if why:
+            return Sending(data=raw, untouched=why)
+        assert call.route is not None
+        sending = Sending(data=raw)
+        async with self._open_on_fault(sending, "deciding"):
+            body = await _run(len(raw), opened, raw, call.route, self.keepers.nearest(raw))
+            if isinstance(body, str):
+                return Sending(data=raw, untouched=body)
+            sending.keeper, sending.body = kept(self.keepers, call.route, body, call.headers), body
+            async with sending.keeper.lock:
+                await _run(len(raw), compacted, sending, call.headers)
+        return sending
+
+    @contextlib.asynccontextmanager
+    async def _open_on_fault(self, sending: Sending, where: str) -> AsyncIterator[None]:
+        """Let what was to be sent before go upstream if anything of ours fails; the fault is counted and told."""
+        before = sending.data
+        try:
+            yield
+        except Exception as fault:  # noqa: BLE001  (the one place: a client is served whatever happens to us)
+            _log.exception("danshari failed open")
+            self.counts.faults.labels(where).inc()
+            sending.data, sending.fault = before, f"{type(fault).__name__}: {fault}"
+
+    def _noted(self, call: Call, sending: Sending) -> None:
+        """Put what was decided into the answer's headers, the metrics and the session's figures."""
+        if sending.untouched:
+            self.counts.untouched.labels(sending.untouched).inc()
+            call.note("untouched", sending.untouched)
+            return
+        if sending.fault:
+            call.note("fault", sending.fault)
+        if sending.keeper is not None and sending.result is not None:
+            result = sending.result
+            call.note("session", sending.keeper.name)
+            call.note("tokens-before", result.before)
+            call.note("tokens-after", result.after)
+            call.note("edits", len(result.edits))
+            self.accounts.decided(sending.keeper, result)
+
+    # ── upstream ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _sent(
+        self, call: Call, target: Target, sending: Sending, parts: AsyncIterator[bytes] | None = None
+    ) -> aiohttp.ClientResponse | None:
+        """Send a request on; None if the upstream could not be reached, which the client was told."""
+        assert self._client is not None
+        headers = forwarded(call, sending)
+        data = sending.data if parts is None else parts if _has_body(call) else None
+        try:
+            return await self._client.request(
+                call.method, URL(target.url, encoded=True), data=data, headers=headers, allow_redirects=False
+            )
+        except TimeoutError:
+            self.counts.broken.labels("timeout").inc()
+            await call.refuse(504, f"the upstream {target.name!r} did not answer in time")
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            self.counts.broken.labels("unreachable").inc()
+            await call.refuse(502, f"the upstream {target.name!r} cannot be reached: {type(error).__name__}")
+        return None
+
+    async def _forward(self, call: Call, target: Target, sending: Sending, parts: AsyncIterator[bytes]) -> None:
+        """Pass a request through untouched, its body as it arrives."""
+        response = await self._sent(call, target, sending, parts)
+        if response is not None:
+            try:
+                await self._handed_back(call, response, sending)
+            finally:
+                response.close()
+
+    async def _overflow(self, response: aiohttp.ClientResponse) -> Overflow | None:
+        """Read an error, to see whether the context was too long; what was read is handed back all the same."""
+        if response.status not in (400, 413, 422):
+            return None
+        with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
+            body = await response.content.read(LARGEST)
+            response.content.unread_data(body)
+            return overflow(response.status, unpacked(body, response.headers.get("content-encoding", "")))
+        return None
+
+    async def _rescued(
+        self, call: Call, target: Target, sending: Sending, refused: aiohttp.ClientResponse, found: Overflow
+    ) -> aiohttp.ClientResponse | None:
+        """Compact hard and send once more; where that does not help the client gets the provider's own error."""
+        keeper, before = sending.keeper, sending.data
+        assert keeper is not None
+        async with self._open_on_fault(sending, "rescue"), keeper.lock:
+            keeper.compactor.overflowed(found.counted)
+            await _run(len(before), partial(compacted, force=True), sending, call.headers)
+        if sending.data == before:
+            return refused
+        refused.close()
+        self.counts.rescues.inc()
+        keeper.figures.rescues += 1
+        call.extra.clear()
+        call.note("rescued", "the provider refused the context as too long; it was compacted and sent again")
+        self._noted(call, sending)
+        return await self._sent(call, target, sending)
+
+    async def _handed_back(self, call: Call, response: aiohttp.ClientResponse, sending: Sending) -> None:
+        """Hand the answer back as it arrives; a broken upstream breaks the client's connection off as well."""
+        watch = Watch(response.headers.get("content-type", ""), response.headers.get("content-encoding", ""))
+        await call.start(response.status, answer_headers(response))
+        try:
+            async for chunk in response.content.iter_any():
+                watch.feed(chunk)
+                await call.write(chunk)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self.counts.broken.labels("broke off").inc()
+            _log.warning("the upstream broke off: %s", type(error).__name__)
+            raise ConnectionResetError("the upstream broke off") from None
+        await call.write(b"", more=False)
+        watch.close()
+        if sending.keeper is not None:
+            self.accounts.answered(sending.keeper, watch, response.status)
+
+
+async def _run(size: int, work: Callable[..., T], *arguments: Any) -> T:
+    """Run at once what is small, in a thread what would hold other streams up."""
+    return work(*arguments) if size <= _INLINE else await asyncio.to_thread(work, *arguments)
+
+
+def _has_body(call: Call) -> bool:
+    return "content-length" in call.headers or "transfer-encoding" in call.headers
+
+
+def forwarded(call: Call, sending: Sending) -> list[tuple[str, str]]:
+    """Give the headers that go on: all but those of the connection and our own."""
+    named = {part.strip().lower().encode() for part in call.headers.get("connection", "").split(",")}
+    skipped = HOPS | named | set(_OURS) | {b"host", b"expect"}
+    skipped |= {name.encode() for name in sending.headers}
+    if call.route is not None:
+        skipped |= {b"content-length"}
+    sent = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in call.raw_headers if k not in skipped]
+    if sending.keeper is not None:
+        sent = [(k, _encodings(v) if k == "accept-encoding" else v) for k, v in sent]
+    return sent + list(sending.headers.items())
+
+
+def _encodings(accepted: str) -> str:
+    """Leave only encodings that can be looked into, for billed usage stands in the answer."""
+    kept = [part for part in accepted.split(",") if part.partition(";")[0].strip().lower() in READABLE]
+    return ",".join(kept).strip() or "identity"
+
+
+def answer_headers(response: aiohttp.ClientResponse) -> list[tuple[bytes, bytes]]:
+    """Give the answer's headers but those of the connection, as they were spelled, doubles included."""
+    return [(k.lower(), v) for k, v in response.raw_headers if k.lower() not in HOPS]
+
+
+def unpacked(body: bytes, encoding: str) -> bytes:
+    """Unpack the beginning of a body, as far as it goes."""
+    if encoding not in ("gzip", "deflate"):
+        return body
+    try:
+        return zlib.decompressobj(wbits=47).decompress(body)
+    except zlib.error:
+        return b""

@@ -1,0 +1,145 @@
+"""The proxy's settings: a file, the environment and the command line, in rising order of force."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from danshari import data
+from danshari.errors import ArgumentError
+
+PREFIX = "DANSHARI_PROXY_"
+"""Environment variables: the prefix and a field's name in capitals."""
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+Recall = Literal["auto", "on", "off"]
+Handovers = Literal["code", "model"]
+
+
+def _option(default: Any, text: str) -> Any:
+    return field(default=default, metadata={"text": text})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that can be set; the texts feed the documentation."""
+
+    host: str = _option("127.0.0.1", "address to listen on; beyond loopback a `token` is needed")
+    port: int = _option(8484, "port to listen on; 0: any free one")
+    policy: str = _option("balanced", "preset or policy file")
+    upstreams: Mapping[str, str] = field(
+        default_factory=dict,
+        metadata={"text": "name → base URL; `*` takes everything that names none (in the file: a table)"},
+    )
+    archive: str = _option("", "the archive's file; empty: the user's; `:memory:`: nothing is kept")
+    project: str = _option("", "project under which originals are archived")
+    recall: Recall = _option(
+        "auto", "recall tools: auto: for clients with tools of their own that are not known to check them; on; off"
+    )
+    handover: Handovers = _option(
+        "code", "who writes hand-overs: code; model: the client's own model, with the client's own key"
+    )
+    off: bool = _option(False, "pass everything through untouched")
+    token: str = _option("", "what clients must send as `x-danshari-token`; needed beyond loopback")
+    largest: int = _option(200_000_000, "bytes of a request beyond which it is refused with 413")
+    follow: int = _option(64_000_000, "bytes of a request beyond which it is passed through unread")
+    concurrency: int = _option(2_000, "requests at once; more are refused with 503")
+    sessions: int = _option(200, "sessions kept ready; older ones are read back from the archive")
+    connect_seconds: float = _option(10.0, "seconds to wait for a connection to the upstream")
+    idle_seconds: float = _option(600.0, "seconds without a byte from the upstream after which it counts as hung")
+    body_seconds: float = _option(60.0, "seconds a client may take for its request's body")
+    drain_seconds: float = _option(30.0, "seconds that running requests get at shutdown")
+
+    @property
+    def open(self) -> bool:
+        """Whether others than this machine can reach it."""
+        return self.host not in LOOPBACK
+
+    def checked(self) -> Settings:
+        """Give these settings; raises ArgumentError for what cannot be."""
+        if self.open and not self.token:
+            raise ArgumentError(f"host {self.host!r} is beyond loopback: set a token that clients must send")
+        for name, url in self.upstreams.items():
+            if not url.startswith(("http://", "https://")):
+                raise ArgumentError(f"upstream {name} = {url!r}: must begin with http:// or https://")
+        for name in ("largest", "follow", "concurrency", "sessions"):
+            if getattr(self, name) < 1:
+                raise ArgumentError(f"{name} = {getattr(self, name)}: must be 1 or more")
+        if not 0 <= self.port < 65_536:
+            raise ArgumentError(f"port = {self.port}: must be 0 to 65535")
+        data.load_policy(self.policy)
+        return self
+
+
+def settings_fields() -> dict[str, str]:
+    """Give every setting's name and what it does, in order."""
+    return {f.name: str(f.metadata["text"]) for f in fields(Settings)}
+
+
+def load(
+    file: Path | None = None, given: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
+) -> Settings:
+    """Read settings: the file's, over them the environment's, over them the given ones that are not None.
+
+    Raises ArgumentError naming the place and the field of what does not fit.
+    """
+    found: dict[str, Any] = {}
+    if file is not None:
+        found |= _file(file)
+    known = settings_fields()
+    for name, text in (os.environ if environment is None else environment).items():
+        if name.startswith(PREFIX) and (key := name.removeprefix(PREFIX).lower()) in known:
+            found[key] = _typed(key, _pairs(text) if key == "upstreams" else text, name)
+    for key, value in (given or {}).items():
+        if value is not None and value != {}:
+            found[key] = {**found.get("upstreams", {}), **value} if key == "upstreams" else value
+    return replace(Settings(), **found).checked()
+
+
+def _file(path: Path) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ArgumentError(f"{path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ArgumentError(f"{path} is no TOML file: {error}") from None
+    known = settings_fields()
+    for key in table:
+        if key not in known:
+            raise ArgumentError(f"{path}: unknown setting {key!r}; known: {', '.join(known)}")
+    return {key: _typed(key, value, str(path)) for key, value in table.items()}
+
+
+def _typed(key: str, value: Any, where: str) -> Any:
+    """Bring a value to its field's type; raises ArgumentError."""
+    hint = get_type_hints(Settings)[key]
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise ArgumentError(f"{where}: {key} = {value!r}; must be one of {', '.join(get_args(hint))}")
+        return value
+    if key == "upstreams":
+        if not isinstance(value, Mapping) or not all(isinstance(v, str) for v in value.values()):
+            raise ArgumentError(f"{where}: upstreams must map names to base URLs")
+        return dict(value)
+    if hint is bool and isinstance(value, str):
+        if value.lower() not in ("1", "0", "true", "false", "yes", "no", ""):
+            raise ArgumentError(f"{where}: {key} = {value!r}; must be true or false")
+        return value.lower() in ("1", "true", "yes")
+    try:
+        return hint(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{where}: {key} = {value!r}; must be {hint.__name__}") from None
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """Read `NAME=URL,NAME=URL`; one URL alone takes everything."""
+    return dict(upstream(part) for part in text.split(",") if part.strip())
+
+
+def upstream(text: str) -> tuple[str, str]:
+    """Read `NAME=URL` or `URL`, which takes everything."""
+    name, mark, url = text.strip().partition("=")
+    return (name, url) if mark and "/" not in name else ("*", text.strip())
