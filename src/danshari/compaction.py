@@ -131,8 +131,8 @@ class Compaction:
             return ""
         return f"; earns ${self.earn:.4f} for ${self.cost:.4f}"
 
-    def to_dict(self, *, messages: bool = False) -> dict[str, Any]:
-        """Give plain JSON values; the messages only if asked for."""
+    def to_dict(self, *, messages: bool = False, texts: bool = True) -> dict[str, Any]:
+        """Give plain JSON values; the messages only if asked for; without `texts` nothing that was said or read."""
         data: dict[str, Any] = {
             "format_version": FORMAT,
             "format": self.format,
@@ -158,9 +158,17 @@ class Compaction:
         }
         if messages:
             data["messages"] = self.messages
+        if not texts:
+            data["edits"] = [{k: v for k, v in edit.items() if k in _TOLD} for edit in data["edits"]]
+            data["refused"] = [r["law"] for r in data["refused"]]
+            data["signals"] = {k: v for k, v in data["signals"].items() if k not in ("files", "failing")}
+            data["handover"] = bool(self.handover)
+            data["rungs"] = [{"name": r.name, "ok": r.ok} for r in self.rungs]
         return data
 
 
+_TOLD = ("edit", "id", "first", "last", "after", "by", "seen")
+"""Of an edit, what a log may hold."""
 _DONE = {
     "admit": "squeezed at first sight",
     "superseded": "superseded",

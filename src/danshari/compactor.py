@@ -227,7 +227,7 @@ class Compactor(Look):
             run.session = before
             result = self._fallback(payload, wire, f"{type(fault).__name__}: {fault}")
         if _log.isEnabledFor(logging.INFO):
-            _log.info("compaction", extra={"danshari": result.to_dict()})
+            _log.info("compaction", extra={"danshari": result.to_dict(texts=False)})
         if self.on_compaction is not None:
             self.on_compaction(result)
         return result

@@ -13,7 +13,7 @@ from typing import Any
 from danshari import data
 from danshari.archive.base import Entry
 from danshari.compaction import Compaction, Held
-from danshari.core.edits import Edit
+from danshari.core.edits import Edit, Fold, Replace
 from danshari.core.monitor import signals
 from danshari.core.plan import Situation, pressure_of, rest_after, soft_line
 from danshari.core.policy import Policy
@@ -194,7 +194,7 @@ class Run(Standing):
             sizes=track.sizes,
             sent=sent,
             prices=prices,
-            cold=sent == 0 or waited > prices.ttl or 0 < tokens < prices.minimum,
+            cold=sent == 0 or not prices.ttl or waited > prices.ttl or 0 < tokens < prices.minimum,
             rounds_seen=turn,
             rounds_left=max((hard - tokens) / growth, 0.0),
             purse=session.account.purse(policy.purse) if sent else math.inf,
@@ -229,9 +229,15 @@ class Run(Standing):
         if not edits or track is None:
             return
         self._archive(originals(track, edits))
-        turn = track.facts.turn
-        self.session = self.session.commit(tuple(edits), turn) if batch else self.session.append(tuple(edits))
-        track.apply(edits, self.session.ledger)
+        turn, written = track.facts.turn, tuple(map(self._masked, edits))
+        self.session = self.session.commit(written, turn) if batch else self.session.append(written)
+        track.apply(written, self.session.ledger)
+
+    def _masked(self, edit: Edit) -> Edit:
+        """Mask secrets in what an edit writes, for the ledger is stored beside the originals."""
+        if not self.policy.mask_archive or not isinstance(edit, Replace | Fold):
+            return edit
+        return replace(edit, text=masked(edit.text))
 
     def _archive(self, entries: Sequence[Entry]) -> None:
         """Store originals under this session's name, their secrets masked where the policy says so."""

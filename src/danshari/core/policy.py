@@ -115,7 +115,9 @@ class Policy:
         True, "mask keys and tokens in what danshari writes into a hand-over or sends to a summarizer"
     )
     mask_archive: bool = _knob(
-        False, "mask keys and tokens in originals before they are archived; such originals are no longer byte for byte"
+        False,
+        "mask keys and tokens in originals before they are archived, and in what edits write; such originals are no "
+        "longer byte for byte",
     )
     recall_length: int = _knob(8_000, "characters that one recall shows at most")
     recall_restore: int = _knob(3, "recalls of one item after which it is shown whole again at its place; 0: never")

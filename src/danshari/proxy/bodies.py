@@ -79,7 +79,7 @@ class Body:
 
 
 def read(text: str, key: str, last: Body | None = None) -> Body:
-    """Read a body; raises ValueError if it is no JSON object with one list of messages under `key`.
+    """Read a body; raises ValueError if it is no JSON object, or holds `key` twice.
 
     `last` is an earlier body of the same conversation: messages that stand in both are the same objects.
     """
@@ -93,8 +93,6 @@ def read(text: str, key: str, last: Body | None = None) -> Body:
         _members(body, after_space(text, start + 1))
     if after_space(text, body.end + 1) != len(text):
         raise ValueError(f"text after the end at character {body.end + 1}")
-    if not isinstance(body.values.get(key), list):
-        raise ValueError(f"the body has no list under {key!r}")
     if body.places:
         body.head = text[: body.places[min(1, len(body.places) - 1)][1]].encode("utf-8")
     return body

@@ -66,8 +66,26 @@ class Keeper:
     figures: Figures = field(default_factory=Figures)
     hops: dict[int, Any] = field(default_factory=dict)
     window: int | None = None
+    """Window in tokens where it is not the model's own."""
+    limit: int | None = None
+    """Window that the provider told when it refused a request as too long."""
     recalls: bool | None = None
     """Whether the recall tools are offered; None before the first request."""
+
+    def resize(self, model: str, window: int | None) -> None:
+        """Follow a switch of the model or of its window."""
+        if model and (model != self.compactor.model.name or window != self.window):
+            self.compactor.set_model(model, window=window)
+            self.window = window
+
+    def refused(self, counted: int | None, limit: int | None) -> None:
+        """Learn from a refusal: the provider's count, and a window where the model's row promised more."""
+        held = int(0.95 * (counted or self.compactor.session.account.shown or 0))
+        found = limit or min(held, self.compactor.model.window) or None
+        if found and found < self.compactor.model.window:
+            self.limit = found
+            self.resize(self.compactor.model.name, found)
+        self.compactor.overflowed(counted)
 
     def distance(self, messages: Sequence[Any]) -> int:
         """Count messages of the last request that a new one does not hold at their places; stops beyond `MOVED`."""
@@ -151,10 +169,9 @@ class Keepers:
     def _model(self, keeper: Keeper, values: Mapping[str, Any], headers: Mapping[str, str]) -> None:
         """Follow a switch of the model, or of its window, in mid-session."""
         name = str(values.get("model") or "")
-        window = _window(headers, name)
-        if name and (name != keeper.compactor.model.name or window != keeper.window):
-            keeper.compactor.set_model(name, window=window)
-            keeper.window = window
+        if name and name != keeper.compactor.model.name:
+            keeper.limit = None
+        keeper.resize(name, keeper.limit or _window(headers, name))
 
     def _trim(self) -> None:
         while len(self) > self._settings.sessions and len(self._kept) > 1:

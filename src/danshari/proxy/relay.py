@@ -21,7 +21,7 @@ from danshari.proxy.answers import READABLE, Watch
 from danshari.proxy.calls import HOPS, Call, Gone, Receive, Scope, Send, TooLarge
 from danshari.proxy.keepers import Keepers
 from danshari.proxy.plans import OFF_HEADER, Sending, compacted, kept, opened
-from danshari.proxy.rescue import LARGEST, Overflow, overflow
+from danshari.proxy.rescue import LARGEST, STATUSES, Overflow, overflow
 from danshari.proxy.routes import UPSTREAM_HEADER, Target, target_of
 from danshari.proxy.settings import Settings
 
@@ -124,11 +124,14 @@ class Relay:
         if response is None:
             return
         try:
-            if sending.keeper is not None and (found := await self._overflow(response)) is not None:
-                response = await self._rescued(call, target, sending, response, found)
-                if response is None:
+            head = await self._refused(response) if sending.keeper is not None else b""
+            text = unpacked(head, response.headers.get("content-encoding", ""))
+            if found := overflow(response.status, text):
+                better = await self._rescued(call, target, sending, response, found)
+                if better is None:
                     return
-            await self._handed_back(call, response, sending)
+                response, head = better, b"" if better is not response else head
+            await self._handed_back(call, response, sending, head)
         finally:
             response.close() if response is not None and not response.closed else None
 
@@ -216,15 +219,13 @@ class Relay:
             finally:
                 response.close()
 
-    async def _overflow(self, response: aiohttp.ClientResponse) -> Overflow | None:
-        """Read an error, to see whether the context was too long; what was read is handed back all the same."""
-        if response.status not in (400, 413, 422):
-            return None
+    async def _refused(self, response: aiohttp.ClientResponse) -> bytes:
+        """Read the beginning of an answer that may say that the context is too long; empty for any other."""
+        if response.status not in STATUSES:
+            return b""
         with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
-            body = await response.content.read(LARGEST)
-            response.content.unread_data(body)
-            return overflow(response.status, unpacked(body, response.headers.get("content-encoding", "")))
-        return None
+            return await response.content.read(LARGEST)
+        return b""
 
     async def _rescued(
         self, call: Call, target: Target, sending: Sending, refused: aiohttp.ClientResponse, found: Overflow
@@ -233,7 +234,7 @@ class Relay:
         keeper, before = sending.keeper, sending.data
         assert keeper is not None
         async with self._open_on_fault(sending, "rescue"), keeper.lock:
-            keeper.compactor.overflowed(found.counted)
+            keeper.refused(found.counted, found.limit)
             await _run(len(before), partial(compacted, force=True), sending, call.headers)
         if sending.data == before:
             return refused
@@ -245,11 +246,19 @@ class Relay:
         self._noted(call, sending)
         return await self._sent(call, target, sending)
 
-    async def _handed_back(self, call: Call, response: aiohttp.ClientResponse, sending: Sending) -> None:
-        """Hand the answer back as it arrives; a broken upstream breaks the client's connection off as well."""
+    async def _handed_back(
+        self, call: Call, response: aiohttp.ClientResponse, sending: Sending, head: bytes = b""
+    ) -> None:
+        """Hand the answer back as it arrives; a broken upstream breaks the client's connection off as well.
+
+        `head` was read already.
+        """
         watch = Watch(response.headers.get("content-type", ""), response.headers.get("content-encoding", ""))
         await call.start(response.status, answer_headers(response))
         try:
+            if head:
+                watch.feed(head)
+                await call.write(head)
             async for chunk in response.content.iter_any():
                 watch.feed(chunk)
                 await call.write(chunk)

@@ -14,6 +14,7 @@ from danshari.cli.bench.kits import kits_group
 from danshari.cli.bench.peers import peers_group
 from danshari.cli.bench.sessions import sessions_command
 from danshari.cli.bench.speed import speed_command
+from danshari.cli.bench.traffic import traffic_command
 from danshari.cli.bench.valid import valid_command
 
 
@@ -34,5 +35,6 @@ for command in (
     speed_command,
     archive_command,
     ablation_command,
+    traffic_command,
 ):
     bench.add_command(command)
