@@ -58,6 +58,7 @@ class Relay:
         """Close the connection pool."""
         if self._client is not None:
             await self._client.close()
+            await asyncio.sleep(0)  # closed transports let go of their sockets on the loop's next turn
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
