@@ -19,10 +19,11 @@ def data_home() -> Path:
     return (Path(base) if base else Path.home() / ".local" / "share") / "danshari"
 
 
-def open_archive(path: str | Path | None = None) -> SqliteArchive:
+def open_archive(path: str | Path | None = None, *, defer: bool = False) -> SqliteArchive:
     """Open the archive in a file, by default `archive.db` in the data folder; made if there is none.
 
     One file serves any number of threads, processes, sessions and projects. Raises ArchiveError if the file cannot be
-    made or written. A file that SQLite cannot read is set aside, never overwritten, and a new one begins.
+    made or written. A file that SQLite cannot read is set aside, never overwritten, and a new one begins. With `defer`
+    a commit waits for the original only, and `index` or the next search makes it searchable.
     """
-    return SqliteArchive(path if path is not None else data_home() / "archive.db")
+    return SqliteArchive(path if path is not None else data_home() / "archive.db", defer=defer)

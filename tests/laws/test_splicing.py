@@ -117,3 +117,24 @@ def test_a_body_that_follows_another_reads_as_if_it_stood_alone(data: Any) -> No
     alone, after = read(text, "messages"), read(text, "messages", first)
     assert after.values == alone.values
     assert (after.places, after.whole, after.end, after.spans) == (alone.places, alone.whole, alone.end, alone.spans)
+
+
+@given(st.data())
+def test_what_was_written_before_does_not_change_what_is_written(data: Any) -> None:
+    """A conversation grows, its view is edited here and there: each body is written as if it were the first."""
+    messages: list[Any] = data.draw(MESSAGES)
+    last, copies = None, {}
+    for _ in range(3):
+        text = json.dumps({"model": "m", "messages": messages, "stream": True})
+        body, alone = read(text, "messages", last), read(text, "messages")
+        view = []
+        for at, message in enumerate(body.messages):
+            if at not in copies and data.draw(st.integers(0, 3)) == 0:
+                copies[at] = data.draw(st.sampled_from([None, {**message, "content": "short"}]))
+            view.append(copies.get(at, message))
+        view = [m for m in view if m is not None]
+        same = [alone.messages[body.messages.index(m)] if m in body.messages else m for m in view]
+        made = body.write(view)
+        assert json.loads(made)["messages"] == view
+        assert made == alone.write(same) or len(body.messages) != len({json.dumps(m) for m in body.messages})
+        last, messages = body, [*messages, *data.draw(MESSAGES)]

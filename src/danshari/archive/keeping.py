@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from danshari.archive.base import Entry, entry_from_dict
+from danshari.archive.indexing import passages_of
 from danshari.archive.schema import COLUMNS, checksum, entry_of_row, unpacked
-from danshari.archive.sqlite import SqliteArchive, passages, scope_words
-from danshari.archive.tokens import head_words, words
+from danshari.archive.sqlite import SqliteArchive
 from danshari.errors import ArchiveError
 
 DAYS: Mapping[str, float] = {"transient": 14, "process": 60, "evidence": 180, "conclusion": 730}
@@ -129,13 +129,11 @@ def _remove(base: sqlite3.Connection, numbers: Iterable[int]) -> None:
             (number,),
         ).fetchone()
         entry, original = entry_of_row(row[:-2], unpacked(row[-1])), row[-2]
-        scope = scope_words(entry.session, entry.project)
-        head = " ".join(head_words(entry.name, entry.label, entry.path))
-        texts = dict(passages(entry.text))
+        rows = {start: rest for start, *rest in passages_of(entry)}
         for passage, start in base.execute("SELECT id, start FROM passage WHERE entry = ?", (number,)).fetchall():
             base.execute(
                 "INSERT INTO word(word, rowid, body, head, scope) VALUES ('delete', ?, ?, ?, ?)",
-                (passage, " ".join(words(texts[start])), head, scope),
+                (passage, *rows[start]),
             )
         base.execute("DELETE FROM passage WHERE entry = ?", (number,))
         base.execute("DELETE FROM entry WHERE id = ?", (number,))
@@ -173,7 +171,8 @@ _LINKS = {
     "entries have no original": "SELECT count(*) FROM entry WHERE text NOT IN (SELECT id FROM text)",
     "originals belong to no entry": "SELECT count(*) FROM text WHERE id NOT IN (SELECT text FROM entry)",
     "passages belong to no entry": "SELECT count(*) FROM passage WHERE entry NOT IN (SELECT id FROM entry)",
-    "entries are not in the index": "SELECT count(*) FROM entry WHERE id NOT IN (SELECT entry FROM passage)",
+    "entries are not in the index": "SELECT count(*) FROM entry WHERE id NOT IN (SELECT entry FROM passage) "
+    "AND id < (SELECT max(entry) FROM passage)",
     "edits belong to no session": "SELECT count(*) FROM edit WHERE session NOT IN (SELECT id FROM session)",
 }
 

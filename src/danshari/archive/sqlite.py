@@ -19,6 +19,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from danshari.archive.base import NONE, Entry, Filters, Passage, not_found
+from danshari.archive.indexing import (
+    PASSAGE,
+    count_unindexed,
+    passages_of,
+    scope_words,
+    unindexed,
+    write_passages,
+)
 from danshari.archive.schema import (
     COLUMNS,
     FORMAT,
@@ -31,12 +39,9 @@ from danshari.archive.schema import (
     upgrade,
 )
 from danshari.archive.search import Rarity, find
-from danshari.archive.tokens import head_words, words
 from danshari.core.text import sendable
 from danshari.errors import ArchiveError, VersionError
 
-PASSAGE = 40
-"""Lines of one passage."""
 _BATCH = 500
 """Entries that are written in one transaction."""
 _log = logging.getLogger("danshari")
@@ -46,16 +51,19 @@ T = TypeVar("T")
 class SqliteArchive:
     """Originals and sessions in one file; thread-safe, safe for many processes, readable by its owner only.
 
-    `patience` is how many seconds to wait for another process that writes.
+    `patience` is how many seconds to wait for another process that writes. With `defer` a put leaves indexing to
+    `index` or to the next search.
 
     A commit survives the death of any process; after a power cut the newest ones may be missing (SQLite's
     `synchronous = NORMAL`), never half there. Raises ArchiveError if the file cannot be made or written (folder
     read-only, disk full, locked by another program), VersionError if a newer danshari made it.
     """
 
-    def __init__(self, path: str | Path, *, clock: Callable[[], float] = time.time, patience: float = 10.0) -> None:
+    def __init__(
+        self, path: str | Path, *, clock: Callable[[], float] = time.time, patience: float = 10.0, defer: bool = False
+    ) -> None:
         self.path = Path(path) if str(path) != ":memory:" else None
-        self._clock, self._patience = clock, patience
+        self._clock, self._patience, self._defer = clock, patience, defer
         self._lock = threading.RLock()
         self.notes: list[str] = []
         """What happened to the file: set aside because it could not be read."""
@@ -187,6 +195,8 @@ class SqliteArchive:
         for start in range(0, len(every), _BATCH):
             batch = every[start : start + _BATCH]
             self.transaction("written", lambda base, batch=batch: self._put(base, batch))  # type: ignore[misc]
+        if every and not self._defer:
+            self.index()
 
     def _put(self, base: sqlite3.Connection, entries: Iterable[Entry]) -> None:
         for entry in entries:
@@ -196,8 +206,7 @@ class SqliteArchive:
                 continue
             text = self._put_text(base, entry.text.encode("utf-8", "surrogatepass"))
             marks = ", ".join("?" * len(row))
-            made = base.execute(f"INSERT INTO entry({NAMES}, text) VALUES ({marks}, ?)", (*row, text))
-            self._index(base, made.lastrowid or 0, entry)
+            base.execute(f"INSERT INTO entry({NAMES}, text) VALUES ({marks}, ?)", (*row, text))
 
     def _put_text(self, base: sqlite3.Connection, body: bytes) -> int:
         """Store a text unless it is there; give its number."""
@@ -210,16 +219,19 @@ class SqliteArchive:
         number: int = base.execute("SELECT id FROM text WHERE sum = ?", (sum_,)).fetchone()[0]
         return number
 
-    def _index(self, base: sqlite3.Connection, number: int, entry: Entry) -> None:
-        scope = scope_words(entry.session, entry.project)
-        head = head_words(entry.name, entry.label, entry.path)
-        for start, text in passages(entry.text):
-            cursor = base.execute("INSERT INTO passage(entry, start) VALUES (?, ?)", (number, start))
-            body = " ".join(words(text))
-            base.execute(
-                "INSERT INTO word(rowid, body, head, scope) VALUES (?, ?, ?, ?)",
-                (cursor.lastrowid, body, " ".join(head), scope),
-            )
+    def index(self, limit: int = 0) -> int:
+        """Make what was stored searchable, oldest first, at most `limit` entries (0: all); give how many were left.
+
+        Words are made outside the transaction, so that nobody waits for them. Any process may do this for all.
+        """
+        done, room = 0, min(limit or _BATCH, _BATCH)
+        while rows := self._doing("read", lambda base: unindexed(base, room)):
+            made = [(number, passages_of(entry)) for number, entry in rows]
+            self.transaction("written", lambda base, made=made: write_passages(base, made))  # type: ignore[misc]
+            done += len(rows)
+            if limit and done >= limit:
+                return self._doing("read", count_unindexed)
+        return 0
 
     def get(self, digest: str) -> Entry:
         """Give the entry whose digest begins with `digest` (at least 6 digits); raises RecallError."""
@@ -237,7 +249,9 @@ class SqliteArchive:
         return entry_of_row(rows[0][:-1], unpacked(rows[0][-1]))
 
     def search(self, query: str, *, limit: int = 5, filters: Filters = NONE) -> list[Passage]:
-        """Find passages for a query, best first."""
+        """Find passages for a query, best first; what is not indexed yet is indexed first."""
+        with contextlib.suppress(ArchiveError):  # a folder that is read-only is searched as far as it is indexed
+            self.index()
         scope = scope_words(filters.session, filters.project)
 
         def work(base: sqlite3.Connection) -> list[Passage]:
@@ -300,18 +314,6 @@ class SqliteArchive:
             return [dict(zip(("session", "at", "edits", "originals"), row, strict=True)) for row in rows]
 
         return self._doing("read", work)
-
-
-def passages(text: str) -> Iterator[tuple[int, str]]:
-    """Cut a text into passages of 40 lines, each with its 1-based first line; very long lines count as many."""
-    lines = text.split("\n")
-    for start in range(0, len(lines), PASSAGE):
-        yield start + 1, "\n".join(lines[start : start + PASSAGE])
-
-
-def scope_words(session: str, project: str) -> str:
-    """Give the words that limit a search to a session or project."""
-    return " ".join(f"{kind}{checksum(name.encode())[:10]}" for kind, name in (("s", session), ("p", project)) if name)
 
 
 def damaged(error: sqlite3.Error) -> bool:

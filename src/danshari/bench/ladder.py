@@ -14,7 +14,8 @@ from dataclasses import replace
 from math import comb
 
 from danshari.archive.base import entry_of
-from danshari.archive.sqlite import SqliteArchive, passages
+from danshari.archive.indexing import passages
+from danshari.archive.sqlite import SqliteArchive
 from danshari.bench.atoms import AtomClass, classify
 from danshari.bench.needs import Needs, Reference, Round
 from danshari.bench.sight import Sight

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from danshari.core.cleaning import CLEANED_KINDS, cleaned
 from danshari.core.lines import identifiers
-from danshari.core.model import Item, ItemId
+from danshari.core.model import Digest, Item, ItemId
 from danshari.core.past import Past
 from danshari.core.phase import Phases
 from danshari.core.placeholder import is_ours, leaned
@@ -52,11 +52,11 @@ class Facts:
         """Position of the first item after the last assistant item."""
         self.call_turns: list[int] = []
         """Turns that made calls, ascending; the length counts rounds with calls."""
-        self.turn_at: list[int] = [0]
-        """Turn → position of its first item."""
+        self.turn_at: list[int] = [0]  # turn → position of its first item
         self.call_of: dict[int, int] = {}
         self.result_of: dict[int, int] = {}
         self.pending: dict[str, int] = {}
+        self._verdicts: dict[Digest, bool] = {}
         self.acts: dict[int, Act] = {}
         self.weighty: list[int] = []
         """Positions of results and calls of more than 200 characters, ascending."""
@@ -212,7 +212,10 @@ class Facts:
 
     def succeeded(self, result: Item) -> bool:
         """Say whether a result reports success, by its flag or by its first and last characters."""
-        return not result.failed and not failing(result.text)
+        verdict = self._verdicts.get(result.digest)
+        if verdict is None:
+            verdict = self._verdicts[result.digest] = not result.failed and not failing(result.text)
+        return verdict
 
     def act_at(self, at: int) -> Act | None:
         """Give what the call at `at`, or the call that the result at `at` answers, does."""

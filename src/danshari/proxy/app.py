@@ -23,6 +23,7 @@ except ImportError as missing:
 from danshari import data
 from danshari.proxy.accounts import Accounts
 from danshari.proxy.counts import Counts
+from danshari.proxy.indexer import Indexer
 from danshari.proxy.keepers import Keepers
 from danshari.proxy.pages import status_of
 from danshari.proxy.relay import Relay
@@ -34,7 +35,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
     archive = archive_of(settings)
     keepers = Keepers(settings, archive)
     accounts = Accounts(Counts())
-    relay = Relay(settings, keepers, accounts)
+    relay = Relay(settings, keepers, accounts, Indexer(archive))
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -77,4 +78,4 @@ def create_app(settings: Settings | None = None) -> Starlette:
 
 def archive_of(settings: Settings) -> Archive:
     """Open the archive that the settings name."""
-    return MemoryArchive() if settings.archive == ":memory:" else open_archive(settings.archive or None)
+    return MemoryArchive() if settings.archive == ":memory:" else open_archive(settings.archive or None, defer=True)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from danshari.proxy.splicing import (
     Span,
+    Written,
     after_comma,
     after_space,
+    array,
     dumped,
     elements,
-    fragments,
     member,
     members,
     rendered,
@@ -38,6 +40,9 @@ class Body:
     written: dict[tuple[int, int], tuple[Any, Any, str]] = field(default_factory=dict)
     """(id of a message, id of its changed copy) → both, and what was written for them."""
 
+    last: Written | None = None
+    """The list of messages as it was written last."""
+
     @property
     def messages(self) -> list[Any]:
         """The messages as parsed; from request to request the same objects."""
@@ -52,19 +57,19 @@ class Body:
     def write(self, messages: Sequence[Any], fields: Mapping[str, Any] | None = None) -> bytes:
         """Give the body with other messages and some other fields; everything else keeps its bytes."""
         text = self.text
-        changes: list[tuple[Span, list[str]]] = []
+        changes: list[tuple[Span, str]] = []
         if messages is not self.messages:
-            made = fragments(text, self.whole, self.places, self.messages, messages, self._one)
-            changes.append((self.whole, made))
+            self.last = array(text, self.whole, self.places, self.messages, messages, write=self._one, last=self.last)
+            changes.append((self.whole, self.last.text))
         for name, value in (fields or {}).items():
             if name in self.spans:
-                changes.append((self.spans[name], [rendered(text, self.spans[name], self.values[name], value)]))
+                changes.append((self.spans[name], rendered(text, self.spans[name], self.values[name], value)))
             else:
-                changes.append(((self.end, self.end), [f",{dumped(name)}:{dumped(value)}"]))
+                changes.append(((self.end, self.end), f",{dumped(name)}:{dumped(value)}"))
         parts: list[str] = []
         at = 0
         for (start, end), made in sorted(changes, key=lambda change: change[0]):
-            parts += [text[at:start], *made]
+            parts += [text[at:start], made]
             at = end
         return "".join([*parts, text[at:]]).encode("utf-8")
 
@@ -74,7 +79,10 @@ class Body:
             return text[span[0] : span[1]]
         known = self.written.get((id(old), id(new)))
         if known is None:
-            known = self.written[id(old), id(new)] = (old, new, rendered(text, span, old, new))
+            made = rendered(text, span, old, new)
+            if json.loads(made) != new:
+                raise ValueError(f"message at character {span[0]} would not read as its view")
+            known = self.written[id(old), id(new)] = (old, new, made)
         return known[2]
 
 
@@ -138,7 +146,7 @@ def _follow(body: Body, last: Body) -> None:
         at, same = end, same + 1
     body.places = last.places[:same]
     body.values[body.key] = last.messages[:same]
-    body.written = last.written
+    body.written, body.last = last.written, last.last
     end = _list(body, start, after_comma(text, at, "]") if same else after_space(text, at))
     tail, moved = last.text[last.whole[1] :], end - last.whole[1]
     if text[end:] == tail:

@@ -19,6 +19,7 @@ from danshari.errors import ArgumentError
 from danshari.proxy.accounts import Accounts
 from danshari.proxy.answers import READABLE, Watch
 from danshari.proxy.calls import HOPS, Call, Gone, Receive, Scope, Send, TooLarge
+from danshari.proxy.indexer import Indexer
 from danshari.proxy.keepers import Keepers
 from danshari.proxy.plans import OFF_HEADER, Sending, compacted, kept, opened
 from danshari.proxy.rescue import LARGEST, STATUSES, Overflow, overflow
@@ -37,8 +38,8 @@ _AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 class Relay:
     """The ASGI application that forwards; one client session to all upstreams."""
 
-    def __init__(self, settings: Settings, keepers: Keepers, accounts: Accounts) -> None:
-        self.settings, self.keepers, self.accounts = settings, keepers, accounts
+    def __init__(self, settings: Settings, keepers: Keepers, accounts: Accounts, indexer: Indexer) -> None:
+        self.settings, self.keepers, self.accounts, self.indexer = settings, keepers, accounts, indexer
         self.counts = accounts.counts
         self._running = 0
         self._client: aiohttp.ClientSession | None = None
@@ -56,6 +57,7 @@ class Relay:
 
     async def close(self) -> None:
         """Close the connection pool."""
+        await self.indexer.close()
         if self._client is not None:
             await self._client.close()
             await asyncio.sleep(0)  # closed transports let go of their sockets on the loop's next turn
@@ -271,6 +273,7 @@ class Relay:
         watch.close()
         if sending.keeper is not None:
             self.accounts.answered(sending.keeper, watch, response.status)
+            self.indexer.soon()
 
 
 async def _run(size: int, work: Callable[..., T], *arguments: Any) -> T:

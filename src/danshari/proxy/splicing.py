@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from json.scanner import make_scanner
 from typing import Any
@@ -98,7 +99,7 @@ def rendered(text: str, span: Span, old: Any, new: Any) -> str:
         return _object(text, span, new)
     if isinstance(old, list) and isinstance(new, list | tuple):
         places = [place for place, _ in elements(text, span[0] + 1)]
-        return "".join(fragments(text, span, places, old, new, rendered))
+        return array(text, span, places, old, new).text
     return dumped(new)
 
 
@@ -120,42 +121,71 @@ def _object(text: str, span: Span, new: Mapping[str, Any]) -> str:
 Write = Callable[[str, Span, Any, Any], str]
 
 
-def fragments(
-    text: str, span: Span, places: Sequence[Span], old: Sequence[Any], new: Sequence[Any], write: Write
-) -> list[str]:
-    """Write an array whose elements stand at `places`, as texts to join; `write` gives the text of one element."""
-    made = ["["]
-    for first, last, value in _runs(old, new):
-        before = text[places[first - 1][1] if first else span[0] + 1 : places[first][0]] if first >= 0 else ""
-        made.append(("," if len(made) > 1 else "") + before.replace(",", "", 1))
-        if first < 0:
-            made.append(dumped(value))
-        elif value is old[last]:
-            made.append(text[places[first][0] : places[last][1]])
-        else:
-            made.append(write(text, places[first], old[first], value))
-    made.append(text[places[-1][1] if places else span[0] + 1 : span[1]])
+@dataclass(slots=True, kw_only=True)
+class Written:
+    """An array as it was written last: what it began with need not be written again."""
+
+    new: Sequence[Any]
+    stands: list[int]
+    """For every element the old one it stands for as it is, else -1."""
+    ends: list[int]
+    """Where each element ends in the text."""
+    text: str
+
+    def kept(self, old: Sequence[Any], new: Sequence[Any]) -> int:
+        """Count the elements of `new` that begin it as they began the last one, up to one that stands as it is."""
+        count = 0
+        for a, b in zip(self.new, new, strict=False):
+            if a is not b:
+                break
+            count += 1
+        while count and not (0 <= (at := self.stands[count - 1]) < len(old) and old[at] is new[count - 1]):
+            count -= 1
+        return count
+
+
+def array(
+    text: str,
+    span: Span,
+    places: Sequence[Span],
+    old: Sequence[Any],
+    new: Sequence[Any],
+    *,
+    write: Write | None = None,
+    last: Written | None = None,
+) -> Written:
+    """Write an array whose elements stand at `places`; `write` gives the text of one changed element.
+
+    `last` is what was written for an earlier text that began alike.
+    """
+    count = last.kept(old, new) if last is not None else 0
+    made = Written(new=new, stands=[], ends=[], text="")
+    parts, size, begun = ["["], 1, 0
+    if last is not None and count:
+        made.stands, made.ends = last.stands[:count], last.ends[:count]
+        size, begun = made.ends[-1], made.stands[-1] + 1
+        parts = [last.text[:size]]
+    for at, value in zip(aligned(old[begun:], new[count:]), new[count:], strict=True):
+        place = at + begun if at >= 0 else -1
+        parts.append(_element(text, span, places, old, place, value, write or rendered, first=not made.ends))
+        size += len(parts[-1])
+        made.stands.append(place if place >= 0 and old[place] is value else -1)
+        made.ends.append(size)
+    parts.append(text[places[-1][1] if places else span[0] + 1 : span[1]])
+    made.text = "".join(parts)
     return made
 
 
-def _runs(old: Sequence[Any], new: Sequence[Any]) -> Iterator[tuple[int, int, Any]]:
-    """Give first and last old element and the new value: one by one, runs of unchanged neighbours as one.
-
-    A new element that stands for no old one has -1.
-    """
-    run: tuple[int, int, Any] | None = None
-    for at, value in zip(aligned(old, new), new, strict=True):
-        same = at >= 0 and value is old[at]
-        if run is not None and same and at == run[1] + 1:
-            run = (run[0], at, value)
-            continue
-        if run is not None:
-            yield run
-        run = (at, at, value) if same else None
-        if not same:
-            yield at, at, value
-    if run is not None:
-        yield run
+def _element(
+    text: str, span: Span, places: Sequence[Span], old: Sequence[Any], at: int, value: Any, write: Write, *, first: bool
+) -> str:
+    """Write one element with what stands before it; `at` is the old one it stands for, or -1."""
+    comma = "" if first else ","
+    if at < 0:
+        return comma + dumped(value)
+    gap = text[places[at - 1][1] if at else span[0] + 1 : places[at][0]].replace(",", "", 1)
+    shown = text[places[at][0] : places[at][1]] if value is old[at] else write(text, places[at], old[at], value)
+    return comma + gap + shown
 
 
 def _joined(head: str, gaps: Sequence[str], parts: Sequence[str], tail: str) -> str:

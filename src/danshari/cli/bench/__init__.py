@@ -12,6 +12,7 @@ from danshari.cli.bench.falsify import falsify_command
 from danshari.cli.bench.handover import handover_bench
 from danshari.cli.bench.kits import kits_group
 from danshari.cli.bench.peers import peers_group
+from danshari.cli.bench.proxy import proxy_bench
 from danshari.cli.bench.sessions import sessions_command
 from danshari.cli.bench.speed import speed_command
 from danshari.cli.bench.traffic import traffic_command
@@ -36,5 +37,6 @@ for command in (
     archive_command,
     ablation_command,
     traffic_command,
+    proxy_bench,
 ):
     bench.add_command(command)
