@@ -58,18 +58,23 @@ def _unreadable(name: str, error: Exception) -> SessionError:
 
 
 def claim(run: Run) -> str:
-    """Before anything is archived: make sure that the session is still ours; else go on under a new name and say so."""
+    """Before anything is archived: make sure that the session is still ours; else go on under a new name and say so.
+
+    A session that was never stored is looked at when it first is (`store`).
+    """
     archive = run.archive
-    if not run.name or not isinstance(archive, Sessions) or archive.session_version(run.name) == run.stored[0]:
+    if run.stored == (0, 0) or not run.name or not isinstance(archive, Sessions):
         return ""
-    return _renamed(run, archive)
+    return "" if archive.session_version(run.name) == run.stored[0] else _renamed(run, archive)
 
 
 def store(run: Run) -> str:
     """Store the session; where another process stored it since, go on under a new name, originals included."""
-    archive = run.archive
+    archive, session = run.archive, run.session
     if not run.name or not isinstance(archive, Sessions):
         return ""
+    if run.stored == (0, 0) and not (session.ledger or session.recalled or run.mode == "replace"):
+        return ""  # nothing to take up yet: what a provider was sent is the caller's own
     note = ""
     while not _save(run, archive):
         note = _renamed(run, archive)

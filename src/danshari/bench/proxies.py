@@ -62,15 +62,31 @@ RIVALS = (
     Rival(
         name="litellm",
         command=("{bin}/litellm", "--config", "{folder}/config.yaml", "--port", "{port}", "--host", "127.0.0.1"),
-        environment=Environment("litellm-proxy", ("litellm[proxy]==1.110.2",)),
+        environment=Environment("litellm-proxy", ("litellm[proxy]==1.108.7",)),
         files={"config.yaml": _LITELLM},
-        variables={"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"},
+        variables={
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "LITELLM_LOG": "ERROR",
+            "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+        },
     ),
     Rival(
         name="headroom",
-        command=("{bin}/headroom", "proxy", "--port", "{port}", "--host", "127.0.0.1", "--no-telemetry"),
+        command=(
+            "{bin}/headroom",
+            "proxy",
+            "--port",
+            "{port}",
+            "--host",
+            "127.0.0.1",
+            "--no-rate-limit",
+            "--no-cache",
+            "--disable-kompress",
+            "--openai-api-url",
+            "{upstream}/v1",
+        ),
         environment=Environment("headroom-proxy", ("headroom-ai[proxy]==0.42.0",)),
-        variables={"OPENAI_TARGET_API_URL": "{upstream}", "HEADROOM_TELEMETRY": "off"},
+        variables={"HEADROOM_TELEMETRY": "off"},
     ),
 )
 """Every way that `danshari bench proxy` compares."""
@@ -182,7 +198,10 @@ def history(tokens: int, rounds: int) -> tuple[list[Any], list[int]]:
     turns, size, number = [], 0, 0
     until = None
     while until is None or number < until:
-        lines = [f"[{number}.{k}] compiled module_{number}_{k} in {(number * 31 + k * 7) % 97} ms" for k in range(_LINES[number % 3])]
+        lines = [
+            f"[{number}.{k}] compiled module_{number}_{k} in {(number * 31 + k * 7) % 97} ms"
+            for k in range(_LINES[number % 3])
+        ]
         turns.append(Turn(text=f"Round {number}: building the next part.", calls=(
             Call(name="Bash", arguments={"command": f"make part_{number}"}, result="\n".join(lines)),)))  # fmt: skip
         size += sum(map(len, lines)) + 250

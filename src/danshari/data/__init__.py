@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,7 @@ def _models() -> tuple[Mapping[str, Any], ...]:
     return tuple(row for _, table in _table("models.toml") for row in table.get("model", ()))
 
 
+@lru_cache(maxsize=512)
 def model(name: str | None) -> Model:
     """Look a model up by name; an unknown or missing name gives the conservative defaults with `known=False`."""
     short = (name or "").lower().rsplit("/", 1)[-1]
