@@ -6,6 +6,8 @@ import asyncio
 import gzip
 import http.client
 import json
+import os
+import random
 import socket
 import threading
 import time
@@ -17,6 +19,8 @@ from urllib.parse import urlsplit
 import anthropic
 import openai
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from danshari.archive import keeping
 from danshari.archiving import open_archive
@@ -606,3 +610,150 @@ def test_no_credential_and_no_content_reaches_log_metrics_or_archive(
         assert what not in texts
         assert what.encode() not in stored
     assert "module_3_7" in texts
+
+
+# ── hand-overs, spans, chaos ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("format_name", PATHS)
+def test_a_hand_over_is_asked_of_the_clients_own_model(tmp_path: Path, format_name: str) -> None:
+    """With the client's own key, at the same place, its messages first: the cached prefix is read."""
+    policy = tmp_path / "small.toml"
+    policy.write_text('extends = "balanced"\nactive = 0.04\nmajor = 0.05\nadmit_over = 0\n')
+    said = json.dumps(
+        {"add": {"conclusions": ["module_3_7 compiled without a warning."], "next": ["Run make part_3."]}}
+    )
+    for pair in make_pair(policy=str(policy), handover="model"):
+        asked: list[Asked] = []
+
+        def script(request: Asked, asked: list[Asked] = asked) -> Turn:
+            if (len(request.raw) > 3000 and b"<transcript" in request.raw) or b"hand-over" in request.raw[-6000:]:
+                asked.append(request)
+                return Turn(text=said)
+            return Turn(text="ok")
+
+        pair.upstream.script = script
+        round_by_round(pair, format_name, work(40, format_name), authorization="Bearer own-key")
+        assert asked
+        assert {a.headers.get("authorization") for a in asked} == {"Bearer own-key"}
+        keeper = pair.app.state.keepers.all()[0]
+        assert any(
+            "module_3_7 compiled without a warning." in str(h.to_dict()) for h in keeper.compactor.session.handovers
+        )
+        assert keeper.door.post is None, "the key is not kept"
+
+
+def test_spans_carry_sizes_and_no_content(pair: Pair) -> None:
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    caught, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(caught))
+    trace.set_tracer_provider(provider)
+    round_by_round(pair, "anthropic", work(3, "anthropic"), x_api_key="sk-own")
+    span = caught.get_finished_spans()[-1]
+    attributes = dict(span.attributes or {})
+    assert span.name == "chat claude-opus-4-5"
+    assert attributes["gen_ai.provider.name"] == "anthropic"
+    assert attributes["gen_ai.usage.output_tokens"] == 20
+    assert attributes["danshari.tokens_before"] > attributes["danshari.tokens_after"] > 0
+    assert "module_1_7" not in str(attributes)
+    assert "sk-own" not in str(attributes)
+
+
+def test_chaos(tmp_path: Path) -> None:
+    """Resets, stalls, errors, broken streams and restarts at random: what arrives whole is right, no ledger is lost."""
+    draw, requests = random.Random(5), int(os.environ.get("DANSHARI_CHAOS", "160"))
+    messages = {name: work(30, name) for name in PATHS}
+    sent = dict.fromkeys(PATHS, 1)
+    whole = broken = 0
+    restarts = 4
+
+    def script(asked: Asked) -> Any:
+        kind = draw.randrange(8)
+        turn = Turn(text=f"answer {asked.number}")
+        if kind == 0:
+            return turn, Trouble(cut=draw.randrange(4))
+        if kind == 1:
+            return Trouble(status=draw.choice([429, 500, 503, 529]), text="busy")
+        return (turn, Trouble(stall=0.4)) if kind == 2 else (turn, Trouble(garbage=True)) if kind == 3 else turn
+
+    upstream = ScriptedUpstream(script, record=True)
+    with serving(upstream) as there:
+        for _ in range(restarts):
+            app = create_app(Settings(upstreams={"*": there}, archive=str(tmp_path / "a.db"), idle_seconds=0.25))
+            with serving(app) as here:
+                for _ in range(requests // restarts):
+                    name = draw.choice([*PATHS])
+                    wire, cut = named(name), sent[name]
+                    while cut < len(messages[name]) - 1 and not wire.begins_turn(
+                        messages[name][cut], messages[name][cut - 1]
+                    ):
+                        cut += 1
+                    try:
+                        status, headers, said = Client(here).post(
+                            PATHS[name], body_of(name, messages[name][:cut], stream=bool(draw.randrange(2)))
+                        )
+                    except (http.client.HTTPException, ConnectionError):
+                        broken += 1
+                        continue
+                    assert "x-danshari-fault" not in headers, headers
+                    if status == 200:
+                        whole += 1
+                        assert (
+                            f"answer {upstream.requests[-1].number}".encode() in said.replace(b'"}', b"")
+                            or b"delta" in said
+                        )
+                        sent[name] = min(cut + 1, len(messages[name]) - 1)
+                    else:
+                        assert status in (429, 500, 503, 504, 529), said
+                assert (
+                    app.state.relay.counts.registry.get_sample_value("danshari_faults_total", {"where": "deciding"})
+                    is None
+                )
+    assert whole > requests / 2
+    assert broken
+    assert not upstream.bills[""].problems
+    for name in PATHS:
+        extends_itself([a for a in upstream.requests if a.format == name], named(name).key)
+
+
+def extends_itself(asked: list[Asked], key: str) -> None:
+    """A restart, a reset or a stall rewrites nothing: what was squeezed at first sight stays so."""
+    before: list[Any] = []
+    for request in asked:
+        now = request.body[key]
+        same = sum(a == b for a, b in zip(before, now, strict=False))
+        assert same >= min(len(before), len(now)) - 1, "more than the message in flight changed"
+        before = now
+
+
+FIELDS = st.dictionaries(st.sampled_from(["model", "messages", "input", "stream", "tools", "system", "metadata", "thinking",
+                                          "context_management", "previous_response_id", "n", "x"]),
+                         st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+                                      lambda v: st.lists(v, max_size=3) | st.dictionaries(
+                                          st.sampled_from(["role", "content", "type", "text", "id", "name", "tool_calls"]), v, max_size=3),
+                                      max_leaves=8), max_size=5)  # fmt: skip
+
+
+def test_whatever_comes_goes_through(pair: Pair) -> None:
+    """Fuzzed bodies, headers and paths: the proxy answers what the upstream answers, and never by a fault of its own."""
+    client, direct = pair.client, Client(pair.there)
+    pair.upstream.check = False
+    pair.upstream.script = lambda asked: Turn(text="ok")
+
+    @given(FIELDS, st.sampled_from([*PATHS.values(), "/v1/messages/", "/x/v1/responses"]),
+           st.sampled_from(["application/json", "text/plain", "application/json; charset=utf-8", ""]),
+           st.binary(max_size=3))  # fmt: skip
+    @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+    def fuzz(fields: dict[str, Any], path: str, kind: str, extra: bytes) -> None:
+        raw = json.dumps(fields).encode() + extra
+        through = client.post(path, raw, content_type=kind)
+        plain = direct.post(path, raw, content_type=kind)
+        assert through[0] == plain[0]
+        assert "x-danshari-fault" not in through[1], (raw, through[1])
+        assert pair.metric("faults_total", where="deciding") == 0
+
+    fuzz()

@@ -17,6 +17,7 @@ from danshari.core.model import hashed
 from danshari.formats import Format
 from danshari.proxy.bodies import Body
 from danshari.proxy.clients import credential, key_of
+from danshari.proxy.doors import Door
 from danshari.proxy.settings import Settings
 
 MOVED = 6
@@ -65,6 +66,8 @@ class Keeper:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     figures: Figures = field(default_factory=Figures)
     hops: dict[int, Any] = field(default_factory=dict)
+    door: Door | None = None
+    """How hand-overs are asked of the client's own model; None: code writes them."""
     window: int | None = None
     """Window in tokens where it is not the model's own."""
     limit: int | None = None
@@ -157,14 +160,21 @@ class Keepers:
         while any(k.name == _named(root, number) for k in row):
             number += 1
         name, window = _named(root, number), _window(headers, str(values.get("model") or ""))
+        door = Door(wire.name) if self._settings.handover == "model" else None
         made = Compactor(
-            self.policy, model=str(values.get("model") or "") or None, window=window, archive=self._archive,
-            session=name, project=self._settings.project, format=wire.name,
-        )  # fmt: skip
+            self.policy,
+            model=str(values.get("model") or "") or None,
+            window=window,
+            archive=self._archive,
+            session=name,
+            project=self._settings.project,
+            format=wire.name,
+            summarizer=door.summarizer() if door else None,
+        )
         best = max(row, key=lambda k: k.shared(values[wire.key]), default=None)
         if best is not None and best.shared(values[wire.key]) > 1 and not made.session.ledger:
             made.load(best.compactor.save())  # edits of what both hold stand in the fork too
-        return Keeper(name=name, compactor=made, window=window)
+        return Keeper(name=name, compactor=made, window=window, door=door)
 
     def _model(self, keeper: Keeper, values: Mapping[str, Any], headers: Mapping[str, str]) -> None:
         """Follow a switch of the model, or of its window, in mid-session."""

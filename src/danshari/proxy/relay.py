@@ -7,7 +7,6 @@ import contextlib
 import hmac
 import logging
 import time
-import zlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
@@ -15,24 +14,25 @@ from typing import Any, TypeVar
 import aiohttp
 from yarl import URL
 
+from danshari.asking import CALLER, Caller
 from danshari.errors import ArgumentError
 from danshari.proxy.accounts import Accounts
-from danshari.proxy.answers import READABLE, Watch
-from danshari.proxy.calls import HOPS, Call, Gone, Receive, Scope, Send, TooLarge
+from danshari.proxy.answers import Watch
+from danshari.proxy.calls import Call, Gone, Receive, Scope, Send, TooLarge
+from danshari.proxy.headers import AUTOMATIC, TOKEN_HEADER, answer_headers, forwarded, has_body, unpacked
 from danshari.proxy.indexer import Indexer
 from danshari.proxy.keepers import Keepers
 from danshari.proxy.plans import OFF_HEADER, Sending, compacted, kept, opened
 from danshari.proxy.rescue import LARGEST, STATUSES, Overflow, overflow
-from danshari.proxy.routes import UPSTREAM_HEADER, Target, target_of
+from danshari.proxy.routes import Target, target_of
 from danshari.proxy.settings import Settings
+from danshari.proxy.tracing import Span, span
+from danshari.usage import cached_tokens, input_tokens
 
 T = TypeVar("T")
 _log = logging.getLogger("danshari.proxy")
-TOKEN_HEADER = "x-danshari-token"
-_OURS = tuple(name.encode() for name in (UPSTREAM_HEADER, TOKEN_HEADER, OFF_HEADER, "x-danshari-session"))
 _INLINE = 100_000
 """Bytes of a request up to which it is decided on at once; larger ones in a thread, so that streams go on."""
-_AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 
 
 class Relay:
@@ -52,7 +52,7 @@ class Relay:
         self._client = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=15, ttl_dns_cache=60),
             cookie_jar=aiohttp.DummyCookieJar(), timeout=waits, auto_decompress=False, trust_env=True,
-            skip_auto_headers=_AUTOMATIC, max_line_size=65_536, max_field_size=65_536, read_bufsize=262_144,
+            skip_auto_headers=AUTOMATIC, max_line_size=65_536, max_field_size=65_536, read_bufsize=262_144,
         )  # fmt: skip
 
     async def close(self) -> None:
@@ -120,9 +120,19 @@ class Relay:
 
     async def _compacted(self, call: Call, target: Target, raw: bytes) -> None:
         started = time.perf_counter()
-        sending = await self._decided(call, raw)
+        sending = await self._decided(call, target, raw)
         self.counts.deciding.observe(time.perf_counter() - started)
         self._noted(call, sending)
+        model = str(sending.body.values.get("model") or "") if sending.body else ""
+        with span(call.format, model) as traced:
+            await self._exchanged(call, target, sending, traced)
+
+    async def _exchanged(self, call: Call, target: Target, sending: Sending, traced: Span) -> None:
+        """Send a request and hand its answer back, rescued once if the provider finds it too long."""
+        if sending.result is not None:
+            before, after = sending.result.before, sending.result.after
+            traced.set(danshari__tokens_before=before, danshari__tokens_after=after,
+                       danshari__edits=len(sending.result.edits), danshari__fault=sending.fault or None)  # fmt: skip
         response = await self._sent(call, target, sending)
         if response is None:
             return
@@ -134,9 +144,11 @@ class Relay:
                 if better is None:
                     return
                 response, head = better, b"" if better is not response else head
-            await self._handed_back(call, response, sending, head)
+            watch = await self._handed_back(call, response, sending, head)
+            traced.set(http__response__status_code=response.status)
+            traced.usage(watch.usage, input_tokens(watch.usage), cached_tokens(watch.usage))
         finally:
-            response.close() if response is not None and not response.closed else None
+            response.close()
 
     def _why_not(self, call: Call, raw: bytes) -> str:
         """Say why a request is not even read; "" if it is."""
@@ -149,7 +161,7 @@ class Relay:
         kind = call.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
         return "" if kind.endswith("json") else "not JSON"
 
-    async def _decided(self, call: Call, raw: bytes) -> Sending:
+    async def _decided(self, call: Call, target: Target, raw: bytes) -> Sending:
         """Decide what goes upstream; on any fault of ours the client's own bytes do."""
         why = self._why_not(call, raw)
         if why:
@@ -161,9 +173,35 @@ class Relay:
             if isinstance(body, str):
                 return Sending(data=raw, untouched=body)
             sending.keeper, sending.body = kept(self.keepers, call.route, body, call.headers), body
-            async with sending.keeper.lock:
-                await _run(len(raw), compacted, sending, call.headers)
+            async with sending.keeper.lock, self._asking(call, target, sending):
+                await _run(self._weight(sending), compacted, sending, call.headers)
         return sending
+
+    def _weight(self, sending: Sending) -> int:
+        """Give the bytes by which it is chosen where to decide; what may ask a model never holds the loop up."""
+        return _INLINE + 1 if sending.keeper is not None and sending.keeper.door is not None else len(sending.data)
+
+    @contextlib.asynccontextmanager
+    async def _asking(self, call: Call, target: Target, sending: Sending) -> AsyncIterator[None]:
+        """Let a hand-over be asked of the client's own model while its request is decided on."""
+        door = sending.keeper.door if sending.keeper is not None else None
+        if door is None or self._client is None:
+            yield
+            return
+        client, headers = self._client, forwarded(call, sending)
+
+        async def post(body: bytes) -> tuple[int, bytes]:
+            async with client.post(URL(target.url, encoded=True), data=body, headers=headers) as answer:
+                return answer.status, unpacked(await answer.read(), answer.headers.get("content-encoding", ""))
+
+        door.post, door.model = post, str(sending.body.values.get("model") or "") if sending.body else ""
+        token = CALLER.set(Caller(loop=asyncio.get_running_loop()))
+        try:
+            yield
+        finally:
+            CALLER.reset(token)
+            if sending.keeper is not None and sending.keeper.compactor.pending is None:
+                door.post = None
 
     @contextlib.asynccontextmanager
     async def _open_on_fault(self, sending: Sending, where: str) -> AsyncIterator[None]:
@@ -200,7 +238,7 @@ class Relay:
         """Send a request on; None if the upstream could not be reached, which the client was told."""
         assert self._client is not None
         headers = forwarded(call, sending)
-        data = sending.data if parts is None else parts if _has_body(call) else None
+        data = sending.data if parts is None else parts if has_body(call) else None
         try:
             return await self._client.request(
                 call.method, URL(target.url, encoded=True), data=data, headers=headers, allow_redirects=False
@@ -236,9 +274,9 @@ class Relay:
         """Compact hard and send once more; where that does not help the client gets the provider's own error."""
         keeper, before = sending.keeper, sending.data
         assert keeper is not None
-        async with self._open_on_fault(sending, "rescue"), keeper.lock:
+        async with self._open_on_fault(sending, "rescue"), keeper.lock, self._asking(call, target, sending):
             keeper.refused(found.counted, found.limit)
-            await _run(len(before), partial(compacted, force=True), sending, call.headers)
+            await _run(self._weight(sending), partial(compacted, force=True), sending, call.headers)
         if sending.data == before:
             return refused
         refused.close()
@@ -251,7 +289,7 @@ class Relay:
 
     async def _handed_back(
         self, call: Call, response: aiohttp.ClientResponse, sending: Sending, head: bytes = b""
-    ) -> None:
+    ) -> Watch:
         """Hand the answer back as it arrives; a broken upstream breaks the client's connection off as well.
 
         `head` was read already.
@@ -274,46 +312,9 @@ class Relay:
         if sending.keeper is not None:
             self.accounts.answered(sending.keeper, watch, response.status)
             self.indexer.soon()
+        return watch
 
 
 async def _run(size: int, work: Callable[..., T], *arguments: Any) -> T:
     """Run at once what is small, in a thread what would hold other streams up."""
     return work(*arguments) if size <= _INLINE else await asyncio.to_thread(work, *arguments)
-
-
-def _has_body(call: Call) -> bool:
-    return "content-length" in call.headers or "transfer-encoding" in call.headers
-
-
-def forwarded(call: Call, sending: Sending) -> list[tuple[str, str]]:
-    """Give the headers that go on: all but those of the connection and our own."""
-    named = {part.strip().lower().encode() for part in call.headers.get("connection", "").split(",")}
-    skipped = HOPS | named | set(_OURS) | {b"host", b"expect"}
-    skipped |= {name.encode() for name in sending.headers}
-    if call.route is not None:
-        skipped |= {b"content-length"}
-    sent = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in call.raw_headers if k not in skipped]
-    if sending.keeper is not None:
-        sent = [(k, _encodings(v) if k == "accept-encoding" else v) for k, v in sent]
-    return sent + list(sending.headers.items())
-
-
-def _encodings(accepted: str) -> str:
-    """Leave only encodings that can be looked into, for billed usage stands in the answer."""
-    kept = [part for part in accepted.split(",") if part.partition(";")[0].strip().lower() in READABLE]
-    return ",".join(kept).strip() or "identity"
-
-
-def answer_headers(response: aiohttp.ClientResponse) -> list[tuple[bytes, bytes]]:
-    """Give the answer's headers but those of the connection, as they were spelled, doubles included."""
-    return [(k.lower(), v) for k, v in response.raw_headers if k.lower() not in HOPS]
-
-
-def unpacked(body: bytes, encoding: str) -> bytes:
-    """Unpack the beginning of a body, as far as it goes."""
-    if encoding not in ("gzip", "deflate"):
-        return body
-    try:
-        return zlib.decompressobj(wbits=47).decompress(body)
-    except zlib.error:
-        return b""
