@@ -51,7 +51,7 @@ class Watch:
 
     def _events(self) -> Iterator[bytes]:
         """Take complete events off what is held."""
-        while (at := _blank(self._held)) is not None:
+        while (at := blank(self._held)) is not None:
             event = bytes(self._held[: at[0]])
             del self._held[: at[1]]
             yield event
@@ -79,8 +79,8 @@ class Watch:
                     self.error = holder["error"]
 
 
-def _blank(held: bytearray) -> tuple[int, int] | None:
-    """Find the end of the first event: where its text ends and where the next begins."""
+def blank(held: bytearray) -> tuple[int, int] | None:
+    """Find the end of the first event: where its text ends and where the next one begins."""
     found = [(at, at + len(mark)) for mark in (b"\n\n", b"\r\n\r\n", b"\r\r") if (at := held.find(mark)) >= 0]
     return min(found, default=None)
 

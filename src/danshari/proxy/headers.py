@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 
 import aiohttp
@@ -32,7 +33,8 @@ def forwarded(call: Call, sending: Sending) -> list[tuple[str, str]]:
         skipped |= {b"content-length"}
     sent = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in call.raw_headers if k not in skipped]
     if sending.keeper is not None:
-        sent = [(k, _encodings(v) if k == "accept-encoding" else v) for k, v in sent]
+        plain = sending.keeper.recalls is not None and bool(sending.keeper.recalls.offered)
+        sent = [(k, ("identity" if plain else _encodings(v)) if k == "accept-encoding" else v) for k, v in sent]
     return sent + list(sending.headers.items())
 
 
@@ -45,6 +47,15 @@ def _encodings(accepted: str) -> str:
 def answer_headers(response: aiohttp.ClientResponse) -> list[tuple[bytes, bytes]]:
     """Give the answer's headers but those of the connection, as they were spelled, doubles included."""
     return [(k.lower(), v) for k, v in response.raw_headers if k.lower() not in HOPS]
+
+
+async def beginning(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """Read the beginning of an answer, up to `most` bytes; what a broken upstream sent so far."""
+    read = b""
+    with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
+        while len(read) < most and (part := await response.content.read(most - len(read))):
+            read += part
+    return read
 
 
 def unpacked(body: bytes, encoding: str) -> bytes:

@@ -18,6 +18,7 @@ from danshari.formats import Format
 from danshari.proxy.bodies import Body
 from danshari.proxy.clients import credential, key_of
 from danshari.proxy.doors import Door
+from danshari.proxy.recalls import Recalls
 from danshari.proxy.settings import Settings
 
 MOVED = 6
@@ -65,15 +66,14 @@ class Keeper:
     body: Body | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     figures: Figures = field(default_factory=Figures)
-    hops: dict[int, Any] = field(default_factory=dict)
+    recalls: Recalls | None = None
+    """Recalls that are answered here; None where that is switched off."""
     door: Door | None = None
     """How hand-overs are asked of the client's own model; None: code writes them."""
     window: int | None = None
     """Window in tokens where it is not the model's own."""
     limit: int | None = None
     """Window that the provider told when it refused a request as too long."""
-    recalls: bool | None = None
-    """Whether the recall tools are offered; None before the first request."""
 
     def resize(self, model: str, window: int | None) -> None:
         """Follow a switch of the model or of its window."""
@@ -113,7 +113,7 @@ class Keepers:
     """All sessions, the newest used last; what falls out is read back from the archive when it is called again."""
 
     def __init__(self, settings: Settings, archive: Archive | None) -> None:
-        self._settings, self._archive = settings, archive
+        self.settings, self._archive = settings, archive
         self._kept: OrderedDict[str, list[Keeper]] = OrderedDict()
         self.policy = data.load_policy(settings.policy)
 
@@ -160,21 +160,22 @@ class Keepers:
         while any(k.name == _named(root, number) for k in row):
             number += 1
         name, window = _named(root, number), _window(headers, str(values.get("model") or ""))
-        door = Door(wire.name) if self._settings.handover == "model" else None
+        door = Door(wire.name) if self.settings.handover == "model" else None
         made = Compactor(
             self.policy,
             model=str(values.get("model") or "") or None,
             window=window,
             archive=self._archive,
             session=name,
-            project=self._settings.project,
+            project=self.settings.project,
             format=wire.name,
             summarizer=door.summarizer() if door else None,
         )
         best = max(row, key=lambda k: k.shared(values[wire.key]), default=None)
         if best is not None and best.shared(values[wire.key]) > 1 and not made.session.ledger:
             made.load(best.compactor.save())  # edits of what both hold stand in the fork too
-        return Keeper(name=name, compactor=made, window=window, door=door)
+        recalls = Recalls(wire, made, self._archive, name) if self.settings.recall != "off" else None
+        return Keeper(name=name, compactor=made, window=window, door=door, recalls=recalls)
 
     def _model(self, keeper: Keeper, values: Mapping[str, Any], headers: Mapping[str, str]) -> None:
         """Follow a switch of the model, or of its window, in mid-session."""
@@ -184,7 +185,7 @@ class Keepers:
         keeper.resize(name, keeper.limit or _window(headers, name))
 
     def _trim(self) -> None:
-        while len(self) > self._settings.sessions and len(self._kept) > 1:
+        while len(self) > self.settings.sessions and len(self._kept) > 1:
             self._kept.popitem(last=False)
 
 

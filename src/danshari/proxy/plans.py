@@ -65,7 +65,10 @@ def kept(keepers: Keepers, route: Route, body: Body, headers: Mapping[str, str])
     """Find the session of a request."""
     wire, agent = named(route.format), agent_of(headers)
     root = root_of(wire, body.values, headers)
-    return keepers.find(root, wire, body.values, headers, agent.name if agent else "")
+    keeper = keepers.find(root, wire, body.values, headers, agent.name if agent else "")
+    if keeper.recalls is not None:
+        keeper.recalls.decide(body.values, keepers.settings, agent)
+    return keeper
 
 
 def compacted(sending: Sending, headers: Mapping[str, str], *, force: bool = False) -> Sending:
@@ -74,13 +77,19 @@ def compacted(sending: Sending, headers: Mapping[str, str], *, force: bool = Fal
     assert keeper is not None
     assert body is not None
     keeper.body = body
-    result = keeper.compactor.compact(body.values, force=force or None)
+    values, fields = body.values, dict[str, Any]()
+    recalls = keeper.recalls
+    if recalls is not None and recalls.offered:
+        fields["tools"] = recalls.tools(values)
+        values = {**values, **fields, body.key: recalls.with_hops(body.messages)}
+    result = keeper.compactor.compact(values, force=force or None)
     sending.result, sending.fault = result, result.fault
     view = result.messages[body.key] if isinstance(result.messages, Mapping) else result.messages
-    fields, betas = _hints(result.hints, body.values)
+    hints, betas = _hints(result.hints, body.values)
+    fields |= hints
     if same(view, body.messages) and not fields:
         return sending
-    sending.data = body.write(view, fields)
+    sending.data = body.write(body.messages if same(view, body.messages) else view, fields)
     if betas:
         sending.headers["anthropic-beta"] = ",".join(filter(None, [headers.get("anthropic-beta", ""), *betas]))
     return sending

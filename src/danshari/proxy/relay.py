@@ -7,22 +7,24 @@ import contextlib
 import hmac
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
 import aiohttp
 from yarl import URL
 
-from danshari.asking import CALLER, Caller
 from danshari.errors import ArgumentError
 from danshari.proxy.accounts import Accounts
 from danshari.proxy.answers import Watch
 from danshari.proxy.calls import Call, Gone, Receive, Scope, Send, TooLarge
-from danshari.proxy.headers import AUTOMATIC, TOKEN_HEADER, answer_headers, forwarded, has_body, unpacked
+from danshari.proxy.headers import AUTOMATIC, TOKEN_HEADER, answer_headers, beginning, forwarded, has_body, unpacked
+from danshari.proxy.hopping import Exchange
 from danshari.proxy.indexer import Indexer
 from danshari.proxy.keepers import Keepers
+from danshari.proxy.lending import lent
 from danshari.proxy.plans import OFF_HEADER, Sending, compacted, kept, opened
+from danshari.proxy.recalls import Recalls
 from danshari.proxy.rescue import LARGEST, STATUSES, Overflow, overflow
 from danshari.proxy.routes import Target, target_of
 from danshari.proxy.settings import Settings
@@ -137,14 +139,19 @@ class Relay:
         if response is None:
             return
         try:
-            head = await self._refused(response) if sending.keeper is not None else b""
+            may = response.status in STATUSES and sending.keeper is not None
+            head = await beginning(response, LARGEST) if may else b""
             text = unpacked(head, response.headers.get("content-encoding", ""))
             if found := overflow(response.status, text):
                 better = await self._rescued(call, target, sending, response, found)
                 if better is None:
                     return
                 response, head = better, b"" if better is not response else head
-            watch = await self._handed_back(call, response, sending, head)
+            recalls = sending.keeper.recalls if sending.keeper is not None else None
+            if recalls is not None and recalls.offered and not sending.fault and response.status == 200:
+                watch = await self._hopped(call, target, sending, recalls, response)
+            else:
+                watch = await self._handed_back(call, response, sending, head)
             traced.set(http__response__status_code=response.status)
             traced.usage(watch.usage, input_tokens(watch.usage), cached_tokens(watch.usage))
         finally:
@@ -173,35 +180,13 @@ class Relay:
             if isinstance(body, str):
                 return Sending(data=raw, untouched=body)
             sending.keeper, sending.body = kept(self.keepers, call.route, body, call.headers), body
-            async with sending.keeper.lock, self._asking(call, target, sending):
+            async with sending.keeper.lock, lent(self._client, call, target, sending):
                 await _run(self._weight(sending), compacted, sending, call.headers)
         return sending
 
     def _weight(self, sending: Sending) -> int:
         """Give the bytes by which it is chosen where to decide; what may ask a model never holds the loop up."""
         return _INLINE + 1 if sending.keeper is not None and sending.keeper.door is not None else len(sending.data)
-
-    @contextlib.asynccontextmanager
-    async def _asking(self, call: Call, target: Target, sending: Sending) -> AsyncIterator[None]:
-        """Let a hand-over be asked of the client's own model while its request is decided on."""
-        door = sending.keeper.door if sending.keeper is not None else None
-        if door is None or self._client is None:
-            yield
-            return
-        client, headers = self._client, forwarded(call, sending)
-
-        async def post(body: bytes) -> tuple[int, bytes]:
-            async with client.post(URL(target.url, encoded=True), data=body, headers=headers) as answer:
-                return answer.status, unpacked(await answer.read(), answer.headers.get("content-encoding", ""))
-
-        door.post, door.model = post, str(sending.body.values.get("model") or "") if sending.body else ""
-        token = CALLER.set(Caller(loop=asyncio.get_running_loop()))
-        try:
-            yield
-        finally:
-            CALLER.reset(token)
-            if sending.keeper is not None and sending.keeper.compactor.pending is None:
-                door.post = None
 
     @contextlib.asynccontextmanager
     async def _open_on_fault(self, sending: Sending, where: str) -> AsyncIterator[None]:
@@ -235,7 +220,10 @@ class Relay:
     async def _sent(
         self, call: Call, target: Target, sending: Sending, parts: AsyncIterator[bytes] | None = None
     ) -> aiohttp.ClientResponse | None:
-        """Send a request on; None if the upstream could not be reached, which the client was told."""
+        """Send a request on; None if the upstream could not be reached, which the client was told.
+
+        Raises what happened if the answer to the client has begun already.
+        """
         assert self._client is not None
         headers = forwarded(call, sending)
         data = sending.data if parts is None else parts if has_body(call) else None
@@ -245,9 +233,13 @@ class Relay:
             )
         except TimeoutError:
             self.counts.broken.labels("timeout").inc()
+            if call.status:
+                raise
             await call.refuse(504, f"the upstream {target.name!r} did not answer in time")
         except (aiohttp.ClientError, OSError, ValueError) as error:
             self.counts.broken.labels("unreachable").inc()
+            if call.status:
+                raise
             await call.refuse(502, f"the upstream {target.name!r} cannot be reached: {type(error).__name__}")
         return None
 
@@ -260,21 +252,13 @@ class Relay:
             finally:
                 response.close()
 
-    async def _refused(self, response: aiohttp.ClientResponse) -> bytes:
-        """Read the beginning of an answer that may say that the context is too long; empty for any other."""
-        if response.status not in STATUSES:
-            return b""
-        with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
-            return await response.content.read(LARGEST)
-        return b""
-
     async def _rescued(
         self, call: Call, target: Target, sending: Sending, refused: aiohttp.ClientResponse, found: Overflow
     ) -> aiohttp.ClientResponse | None:
         """Compact hard and send once more; where that does not help the client gets the provider's own error."""
         keeper, before = sending.keeper, sending.data
         assert keeper is not None
-        async with self._open_on_fault(sending, "rescue"), keeper.lock, self._asking(call, target, sending):
+        async with self._open_on_fault(sending, "rescue"), keeper.lock, lent(self._client, call, target, sending):
             keeper.refused(found.counted, found.limit)
             await _run(self._weight(sending), partial(compacted, force=True), sending, call.headers)
         if sending.data == before:
@@ -287,6 +271,37 @@ class Relay:
         self._noted(call, sending)
         return await self._sent(call, target, sending)
 
+    async def _hopped(
+        self, call: Call, target: Target, sending: Sending, recalls: Recalls, response: aiohttp.ClientResponse
+    ) -> Watch:
+        """Hand an answer back whose recalls are answered here."""
+        keeper = sending.keeper
+        assert keeper is not None
+
+        async def again() -> aiohttp.ClientResponse | None:
+            async with self._open_on_fault(sending, "recall"), keeper.lock:
+                await _run(_INLINE + 1, compacted, sending, call.headers)
+            following = await self._sent(call, target, sending)
+            self.counts.recalls.inc()
+            keeper.figures.recalls += 1
+            return following
+
+        with self._breaking():
+            watch = await Exchange(call, sending, recalls, again).run(response)
+        self.accounts.answered(keeper, watch, response.status)
+        self.indexer.soon()
+        return watch
+
+    @contextlib.contextmanager
+    def _breaking(self) -> Iterator[None]:
+        """Break the client's connection off where the upstream's broke."""
+        try:
+            yield
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self.counts.broken.labels("broke off").inc()
+            _log.warning("the upstream broke off: %s", type(error).__name__)
+            raise ConnectionResetError("the upstream broke off") from None
+
     async def _handed_back(
         self, call: Call, response: aiohttp.ClientResponse, sending: Sending, head: bytes = b""
     ) -> Watch:
@@ -296,17 +311,13 @@ class Relay:
         """
         watch = Watch(response.headers.get("content-type", ""), response.headers.get("content-encoding", ""))
         await call.start(response.status, answer_headers(response))
-        try:
+        with self._breaking():
             if head:
                 watch.feed(head)
                 await call.write(head)
             async for chunk in response.content.iter_any():
                 watch.feed(chunk)
                 await call.write(chunk)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self.counts.broken.labels("broke off").inc()
-            _log.warning("the upstream broke off: %s", type(error).__name__)
-            raise ConnectionResetError("the upstream broke off") from None
         await call.write(b"", more=False)
         watch.close()
         if sending.keeper is not None:

@@ -1,0 +1,42 @@
+"""Lends the request that is being answered to the door by which a hand-over is asked of the client's own model."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import aiohttp
+from yarl import URL
+
+from danshari.asking import CALLER, Caller
+from danshari.proxy.calls import Call
+from danshari.proxy.headers import forwarded, unpacked
+from danshari.proxy.plans import Sending
+from danshari.proxy.routes import Target
+
+
+@contextlib.asynccontextmanager
+async def lent(
+    client: aiohttp.ClientSession | None, call: Call, target: Target, sending: Sending
+) -> AsyncIterator[None]:
+    """Let a hand-over be asked with the client's own headers while its request is decided on; then they are dropped."""
+    keeper = sending.keeper
+    door = keeper.door if keeper is not None else None
+    if keeper is None or door is None or client is None:
+        yield
+        return
+    headers = forwarded(call, sending)
+
+    async def post(body: bytes) -> tuple[int, bytes]:
+        async with client.post(URL(target.url, encoded=True), data=body, headers=headers) as answer:
+            return answer.status, unpacked(await answer.read(), answer.headers.get("content-encoding", ""))
+
+    door.post, door.model = post, str(sending.body.values.get("model") or "") if sending.body else ""
+    token = CALLER.set(Caller(loop=asyncio.get_running_loop()))
+    try:
+        yield
+    finally:
+        CALLER.reset(token)
+        if keeper.compactor.pending is None:  # a summary in the background still needs them
+            door.post = None
