@@ -30,6 +30,7 @@ from danshari.core.policy import policy_fields
 from danshari.formats import FORMATS
 from danshari.models.endpoint import KEYS
 from danshari.passes import NAMES
+from danshari.proxy.settings import PREFIX, Settings, settings_fields
 from danshari.sessions import READERS, read
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -149,6 +150,34 @@ def plugs_page() -> str:
     return "\n".join(parts) + "\n"
 
 
+def proxy_page() -> str:
+    """Write the proxy's settings, agents, headers and metrics."""
+    from danshari.proxy.clients import agents, session_headers
+    from danshari.proxy.counts import Counts
+    from danshari.proxy.routes import ROUTES
+
+    defaults = Settings()
+    parts = [GENERATED + "# Proxy\n", "How to use it: [the proxy](../guides/proxy.md).\n", "## Settings\n",
+             f"In a TOML file (`--config`), as an environment variable `{PREFIX}<NAME>`, or on the command line; the later "
+             "one wins.\n", "| setting | default | what it does |", "|---|---|---|"]  # fmt: skip
+    for name, text in settings_fields().items():
+        parts.append(f"| `{name}` | {getattr(defaults, name) or '–'} | {text} |")
+    parts += [
+        "\n## Paths\n",
+        *(f"- `…{r.suffix}`: {r.format}, to `{r.vendor}` where no upstream is named" for r in ROUTES),
+    ]
+    parts += ["\n## Agents of `danshari wrap`\n", "| agent | sets | arguments | checks tools |", "|---|---|---|---|"]
+    for agent in agents().values():
+        sets = ", ".join(f"`{k}={v}`" for k, v in agent.sets.items()) or "–"
+        said = " ".join(f"`{a}`" for a in agent.arguments) or "–"
+        parts.append(f"| `{agent.name}` | {sets} | {said} | {'yes' if agent.checks_tools else 'no'} |")
+    named, parts_of = session_headers()
+    parts += ["\n## Headers that name a session\n", ", ".join(f"`{n}`" for n in named) + "; sub-agents: "
+              + ", ".join(f"`{n}`" for n in parts_of), "\n## Metrics\n"]  # fmt: skip
+    parts += [f"- `{m.name}` {m.documentation}" for m in Counts().registry.collect()]
+    return "\n".join(parts) + "\n"
+
+
 def benchmarks_page() -> str:
     """Write the benchmark page from the stored results."""
     text = (ROOT / "docs/results/benchmarks.in.md").read_text(encoding="utf-8")
@@ -235,6 +264,7 @@ def pages() -> dict[str, str]:
         "docs/reference/api.md": api_page(),
         "docs/reference/errors.md": errors_page(),
         "docs/reference/plugs.md": plugs_page(),
+        "docs/reference/proxy.md": proxy_page(),
         "docs/benchmarks.md": benchmarks_page(),
         "docs/picture.svg": picture(),
         "docs/phases.svg": phase_picture(),

@@ -127,6 +127,7 @@ def _summary(found: dict[str, Any]) -> None:
             f"danshari: {total['requests']} requests, {total['before']:,.0f} → {total['after']:,.0f} input tokens "
             f"({100 * share:.0f} %), {total['edits']} edits, {total['faults']} faults, ${total['dollars']:.4f} billed",
             highlight=False,
+            soft_wrap=True,
         )  # fmt: skip
 
 

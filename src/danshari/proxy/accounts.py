@@ -37,7 +37,8 @@ class Accounts:
         if result.edits:
             why = "first sight" if all(e.by == "admit" for e in result.edits) else result.trigger or "first sight"
             counts.edits.labels(why).inc(len(result.edits))
-            said = f"{len(result.edits)} edits, {result.before:,.0f} → {result.after:,.0f} tokens ({why})"
+            count = "1 edit" if len(result.edits) == 1 else f"{len(result.edits)} edits"
+            said = f"{count}, {result.before:,.0f} → {result.after:,.0f} tokens ({why})"
             figures.last = (said, *figures.last)[:_LAST]
 
     def answered(self, keeper: Keeper, watch: Watch, status: int) -> None:
