@@ -8,9 +8,13 @@ import http.client
 import json
 import os
 import random
+import re
+import signal
 import socket
+import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,8 +27,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from danshari.archive import keeping
+from danshari.archive.sqlite import SqliteArchive
 from danshari.archiving import open_archive
 from danshari.bench import speaking
+from danshari.bench.proxies import free_port, started
 from danshari.bench.traffic import serving
 from danshari.bench.upstream import Asked, ScriptedUpstream, Trouble
 from danshari.errors import ArgumentError
@@ -664,60 +670,72 @@ def test_spans_carry_sizes_and_no_content(pair: Pair) -> None:
 
 
 def test_chaos(tmp_path: Path) -> None:
-    """Resets, stalls, errors, broken streams and restarts at random: what arrives whole is right, no ledger is lost."""
-    draw, requests = random.Random(5), int(os.environ.get("DANSHARI_CHAOS", "160"))
+    """Resets, stalls, errors, broken streams, and a proxy that is killed in the middle: what arrives whole is right.
+
+    `DANSHARI_CHAOS` sets the number of requests.
+    """
+    wanted, draw = int(os.environ.get("DANSHARI_CHAOS", "200")), random.Random(5)
     messages = {name: work(30, name) for name in PATHS}
-    sent = dict.fromkeys(PATHS, 1)
-    whole = broken = 0
-    restarts = 4
+    ends = {name: turn_ends(name, messages[name]) for name in PATHS}
+    place, counted, deaths = dict.fromkeys(PATHS, 0), Counter[str](), 0
 
     def script(asked: Asked) -> Any:
-        kind = draw.randrange(8)
-        turn = Turn(text=f"answer {asked.number}")
+        kind, turn = draw.randrange(8), Turn(text=f"answer {asked.number}.")
         if kind == 0:
             return turn, Trouble(cut=draw.randrange(4))
         if kind == 1:
             return Trouble(status=draw.choice([429, 500, 503, 529]), text="busy")
         return (turn, Trouble(stall=0.4)) if kind == 2 else (turn, Trouble(garbage=True)) if kind == 3 else turn
 
-    upstream = ScriptedUpstream(script, record=True)
+    upstream, archive = ScriptedUpstream(script, record=True), str(tmp_path / "a.db")
     with serving(upstream) as there:
-        for _ in range(restarts):
-            app = create_app(Settings(upstreams={"*": there}, archive=str(tmp_path / "a.db"), idle_seconds=0.25))
-            with serving(app) as here:
-                for _ in range(requests // restarts):
-                    name = draw.choice([*PATHS])
-                    wire, cut = named(name), sent[name]
-                    while cut < len(messages[name]) - 1 and not wire.begins_turn(
-                        messages[name][cut], messages[name][cut - 1]
-                    ):
-                        cut += 1
-                    try:
-                        status, headers, said = Client(here).post(
-                            PATHS[name], body_of(name, messages[name][:cut], stream=bool(draw.randrange(2)))
-                        )
-                    except (http.client.HTTPException, ConnectionError):
-                        broken += 1
-                        continue
-                    assert "x-danshari-fault" not in headers, headers
-                    if status == 200:
-                        whole += 1
-                        assert (
-                            f"answer {upstream.requests[-1].number}".encode() in said.replace(b'"}', b"")
-                            or b"delta" in said
-                        )
-                        sent[name] = min(cut + 1, len(messages[name]) - 1)
-                    else:
-                        assert status in (429, 500, 503, 504, 529), said
-                assert (
-                    app.state.relay.counts.registry.get_sample_value("danshari_faults_total", {"where": "deciding"})
-                    is None
+        while sum(counted.values()) < wanted:
+            port, deaths = free_port(), deaths + 1
+            command = [sys.executable, "-m", "danshari", "proxy", "--port", str(port), "--upstream", there, "--log", "off",
+                       "--archive", archive]  # fmt: skip
+            with started(command, port, variables={"DANSHARI_PROXY_IDLE_SECONDS": "0.25"}) as process:
+                killer = threading.Timer(
+                    draw.uniform(0.5, 2.5) * max(wanted / 200, 1), os.kill, (process, signal.SIGKILL)
                 )
-    assert whole > requests / 2
-    assert broken
+                killer.start()
+                client = Client(f"http://127.0.0.1:{port}")
+                while killer.is_alive() and sum(counted.values()) < wanted:
+                    name = draw.choice([*PATHS])
+                    body = body_of(name, messages[name][: ends[name][place[name]]], stream=bool(draw.randrange(2)))
+                    outcome = attempted(client, PATHS[name], body)
+                    counted[outcome] += 1
+                    place[name] = min(place[name] + (outcome == "whole"), len(ends[name]) - 1)
+                killer.cancel()
+    sys.stdout.write(f"{sum(counted.values())} requests, proxy killed {deaths - 1} times: {dict(counted)}\n")
+    assert counted["whole"] > wanted / 2
+    assert counted["broken"]
     assert not upstream.bills[""].problems
+    with SqliteArchive(archive) as held:
+        assert not held.notes
+        assert keeping.verify(held) == []
     for name in PATHS:
         extends_itself([a for a in upstream.requests if a.format == name], named(name).key)
+
+
+def turn_ends(name: str, messages: list[Any]) -> list[int]:
+    """Where each request of a session ends."""
+    return [n for n, m in enumerate(messages) if n and named(name).begins_turn(m, messages[n - 1])]
+
+
+def attempted(client: Client, path: str, body: dict[str, Any]) -> str:
+    """Send one request of a chaos run; a whole answer must be one of the upstream's, unaltered."""
+    try:
+        status, headers, said = client.post(path, body)
+    except (http.client.HTTPException, OSError):
+        client.connection.close()
+        return "broken"
+    assert "x-danshari-fault" not in headers, headers
+    if status != 200:
+        assert status in (429, 500, 503, 504, 529), said
+        return str(status)
+    text = "".join(re.findall(rb'"(?:text|content|delta)": ?"(answer \d+\.)', said)[0].decode())
+    assert re.fullmatch(r"answer \d+\.", text)
+    return "whole"
 
 
 def extends_itself(asked: list[Asked], key: str) -> None:

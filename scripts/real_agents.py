@@ -1,0 +1,144 @@
+"""Drive real coding agents through the proxy against a scripted upstream, without a network.
+
+    python scripts/real_agents.py --bin NODE_MODULES/.bin [--rounds 45] [--json FILE]
+
+Claude Code and Codex run headless on a copy of `examples/shop`, in a network namespace of their own (`unshare -n`), and
+execute their own tools for `--rounds` rounds, three times: straight at the upstream, through a proxy that is switched off,
+and through one with `balanced`. The upstream refuses what a provider would refuse. Prints one row a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from danshari.bench.traffic import serving
+from danshari.bench.upstream import Asked, ScriptedUpstream
+from danshari.formats import named
+from danshari.proxy.app import create_app
+from danshari.proxy.settings import Settings
+from danshari.testing import Call, Turn
+
+SHOP = Path(__file__).parent.parent / "examples/shop"
+SHELL = (
+    "python3 -m unittest discover -v 2>&1 | head -120", "cat $(git ls-files '*.py' 2>/dev/null || find . -name '*.py') | head -400",
+    "grep -rn 'def ' . | head -150", "ls -R . | head -200", "python3 -c \"print('\\n'.join(f'row {n} ok' for n in range(400)))\"",
+    "cat no_such_file.py", "find . -name '*.py' | xargs wc -l", "sed -n 1,200p $(find . -name '*.py' | sort | head -1)",
+)  # fmt: skip
+
+
+def script(rounds: int, folder: Path) -> Any:
+    """Give the model's part: shell commands, reads, edits, parallel calls, thinking; words at the end."""
+    files = sorted(str(p) for p in folder.rglob("*.py"))
+
+    def answer(asked: Asked) -> Turn:
+        names = tools_of(asked.body)
+        number = turns_of(asked)
+        shell = "Bash" if "Bash" in names else "exec_command" if "exec_command" in names else ""
+        if not shell or number >= rounds:
+            return Turn(text="Everything was looked at; nothing is left to do.")
+        command = SHELL[number % len(SHELL)]
+        key = "command" if shell == "Bash" else "cmd"
+        calls = [Call(name=shell, arguments={key: command, **({"description": "Look."} if shell == "Bash" else {})})]
+        path = files[number % len(files)]
+        if "Read" in names and number % 3 == 0:
+            calls.append(Call(name="Read", arguments={"file_path": path}))
+        if "Edit" in names and number % 7 == 6:
+            first = Path(path).read_text(encoding="utf-8").split("\n")[0]
+            calls = [Call(name="Read", arguments={"file_path": path}),
+                     Call(name="Edit", arguments={"file_path": path, "old_string": first, "new_string": first + " "})]  # fmt: skip
+        return Turn(
+            thinking=f"Round {number}: next." if number % 4 == 0 else "", text=f"Step {number}.", calls=tuple(calls)
+        )
+
+    return answer
+
+
+def tools_of(body: Mapping[str, Any]) -> set[str]:
+    """Give the names of the tools that a request offers."""
+    return {str(tool.get("name")) for tool in body.get("tools") or () if isinstance(tool, dict)}
+
+
+def turns_of(asked: Asked) -> int:
+    """Count the assistant turns of a request."""
+    wire = named(asked.format)
+    messages = asked.body.get(wire.key, [])
+    pairs = zip([None, *messages], messages, strict=False)
+    return sum(isinstance(m, dict) and wire.begins_turn(m, before) for before, m in pairs)
+
+
+def agent_line(agent: str, tools: Path, base: str, home: Path) -> tuple[list[str], dict[str, str]]:
+    """Give an agent's command and environment; it finds nothing but what stands here."""
+    environment = {"HOME": str(home), "PATH": f"{tools}:{os.environ['PATH']}", "IS_SANDBOX": "1", "NO_COLOR": "1"}
+    if agent == "claude":
+        environment |= {"ANTHROPIC_BASE_URL": base, "ANTHROPIC_API_KEY": "none", "DISABLE_TELEMETRY": "1",
+                        "DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}  # fmt: skip
+        return ["claude", "-p", "Look around in this folder.", "--dangerously-skip-permissions"], environment
+    environment |= {"CODEX_API_KEY": "none", "OPENAI_API_KEY": "none"}
+    return [
+        "codex", "exec", "-c", f'openai_base_url="{base}/v1"', "--skip-git-repo-check", "-m", "gpt-5.5",
+        "--dangerously-bypass-approvals-and-sandbox", "Look around in this folder.",
+    ], environment  # fmt: skip
+
+
+def run(agent: str, tools: Path, rounds: int, how: str) -> dict[str, Any]:
+    """Run one agent once: `direct`, `off` or a policy."""
+    with tempfile.TemporaryDirectory() as made:
+        folder, home = Path(made) / "shop", Path(made) / "home"
+        shutil.copytree(SHOP, folder)
+        home.mkdir()
+        upstream = ScriptedUpstream(script(rounds, folder), record=True, family_of=True)
+        with serving(upstream) as there:
+            settings = Settings(upstreams={"*": there}, archive=str(Path(made) / "a.db"), off=how == "off",
+                                policy="balanced" if how in ("off", "direct") else how)  # fmt: skip
+            with serving(create_app(settings)) as here:
+                line, environment = agent_line(agent, tools, there if how == "direct" else here, home)
+                done = subprocess.run(line, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+                                      text=True, timeout=600, check=False)  # fmt: skip
+        main = [a for a in upstream.requests if tools_of(a.body)]
+        bill = upstream.bills.get("")
+        return {
+            "agent": agent, "how": how, "exit": done.returncode, "requests": len(upstream.requests),
+            "rounds": max((turns_of(a) for a in main), default=0), "bytes_last": len(main[-1].raw) if main else 0,
+            "bytes_all": sum(len(a.raw) for a in upstream.requests), "refused": bill.refused if bill else 0,
+            "problems": bill.problems[:2] if bill else [], "units": round(bill.units) if bill else 0,
+            "ended": "nothing is left to do" in done.stdout + done.stderr,
+        }  # fmt: skip
+
+
+def main() -> None:
+    """Run what was asked for, cut off from the network."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bin", type=Path, required=True, help="folder with the agents' commands")
+    parser.add_argument("--agent", action="append", choices=["claude", "codex"])
+    parser.add_argument("--rounds", type=int, default=45)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if not given.inside:
+        sys.exit(
+            subprocess.run(
+                ["unshare", "-n", "--", sys.executable, __file__, "--inside", *sys.argv[1:]], check=False
+            ).returncode
+        )
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    rows = []
+    for agent in given.agent or ("claude", "codex"):
+        for how in ("direct", "off", "balanced"):
+            rows.append(run(agent, given.bin.resolve(), given.rounds, how))
+            print(json.dumps(rows[-1]), flush=True)
+    if given.json:
+        given.json.write_text(json.dumps({"format": 1, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    sys.exit(any(row["exit"] or row["refused"] or not row["ended"] for row in rows))
+
+
+if __name__ == "__main__":
+    main()
