@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,4 +60,100 @@ def archive() -> str:
     return "\n".join(lines)
 
 
-TABLES: dict[str, Callable[[], str]] = {"scorer": scorer, "archive": archive}
+def ablation() -> str:
+    """Write what each part of `balanced` is worth."""
+    found = stored("ablation")
+    by: dict[str, dict[str, Any]] = {}
+    for row in found["rows"]:
+        by.setdefault(row["variant"], {})[row["vector"]] = row
+    lines = [
+        f"{found['sessions']} sessions of {found['tasks']} tasks; in brackets the difference to `balanced` as it is; bold: its 95 % interval, "
+        "resampled by task, leaves out zero.",
+        "",
+        "| what is off | tokens | SAR | edits | hot | $ at .10 | $ at .025 |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name, rows in by.items():
+        first, low = rows[".10"], rows[".025"]
+        label = "nothing" if name == found["policy"] else first["about"]
+        cells = [_change(first, m, 3 if m == "hot" else 2) for m in ("tokens", "sar", "edits", "hot", "dollars")]
+        lines.append(f"| {label} | {' | '.join(cells)} | {_change(low, 'dollars', 2)} |")
+    return "\n".join(lines)
+
+
+def _change(row: dict[str, Any], measure: str, digits: int) -> str:
+    change = row.get(f"{measure}_change")
+    shown = f"{row[measure]:.{digits}f}"
+    if change is None:
+        return shown
+    told = f"{change['value']:+.{digits + 1}f}"
+    sure = change["low"] is not None and (change["low"] > 0 or change["high"] < 0)
+    return f"{shown} (**{told}**)" if sure else f"{shown} ({told})"
+
+
+def ladder() -> str:
+    """Write what one blind search finds, by kind of query."""
+    lines = ["| policy | all | " + " | ".join(KINDS) + " |", "|---|" + "--:|" * (len(KINDS) + 1)]
+    for name, row in stored("ladder")["rows"].items():
+        cells = []
+        for kind in ("", *(f"_{k}" for k in KINDS)):
+            found, chance = row.get(f"search{kind}"), row.get(f"search{kind}_by_chance")
+            cells.append(f"{found[0]:.2f} of {found[1]:.0f} ({chance[0]:.2f})" if found else "none")
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+KINDS = ("identifier", "path", "command", "number", "words", "chinese")
+
+
+def queries() -> str:
+    """Write what searches by kind find of the originals that a replay archived."""
+    found = stored("queries")
+    lines = ["| query | n | among the first three | first | by chance |", "|---|--:|--:|--:|--:|"]
+    for kind, row in found["kinds"].items():
+        lines.append(f"| {kind} | {row['n']} | {row['three']:.2f} | {row['first']:.2f} | {row['chance']:.3f} |")
+    return f"{found['originals']:,} originals of {found['sessions']} sessions.\n\n" + "\n".join(lines)
+
+
+def proxies() -> str:
+    """Write the proxies' figures."""
+    rows = stored("proxies")["rows"]
+    direct = rows[0]
+    lines = [
+        "| proxy | 10k tokens, p50 / p99 ms | 200k | 1M | added at 200k, p50 | requests/s | per CPU second | streams whole | MB | MB a session |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for row in rows:
+        cells = [f"{_middle(row[n]):.1f} / {_high(row[n]):.1f}" for n in ("10k", "200k", "1M")]
+        per = f"{row['per_cpu_second']:,.0f}" if row["per_cpu_second"] else "–"
+        lines.append(
+            f"| {row['name']} | {' | '.join(cells)} | {_middle(row['200k']) - _middle(direct['200k']):.1f} | {row['per_second']:,.0f} | {per} | "
+            f"{row['streams']['whole']}/{row['streams']['streams']} | {row['resident_mb']:.0f} | {row['mb_per_session']:.1f} |"
+        )
+    return f"n {len(direct['200k'])} requests a figure, {len(direct['1M'])} at 1M.\n\n" + "\n".join(lines)
+
+
+def _middle(values: list[float]) -> float:
+    return statistics.median(values)
+
+
+def _high(values: list[float]) -> float:
+    return sorted(values)[min(int(0.99 * len(values)), len(values) - 1)]
+
+
+def agents() -> str:
+    """Write how real agents fared."""
+    lines = ["| agent | way | rounds | requests | bytes of the last request | bytes in all | input units | refused | exit |",
+             "|---|---|--:|--:|--:|--:|--:|--:|--:|"]  # fmt: skip
+    for row in stored("agents")["rows"]:
+        lines.append(
+            f"| {row['agent']} | {row['how']} | {row['rounds']} | {row['requests']} | {row['bytes_last']:,} | {row['bytes_all']:,} | "
+            f"{row['units']:,} | {row['refused']} | {row['exit']} |"
+        )
+    return "\n".join(lines)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "scorer": scorer, "archive": archive, "ablation": ablation, "ladder": ladder, "queries": queries, "proxies": proxies,
+    "agents": agents,
+}  # fmt: skip

@@ -468,3 +468,18 @@ def test_every_variant_switches_something_off_in_balanced() -> None:
     variants = variants_of(data.load_policy("balanced"))
     named = [line[1:-1] for line in data.text("ablation.toml").splitlines() if line.startswith("[")]
     assert [*variants] == ["balanced", *named]
+
+
+def test_searches_by_kind_find_what_was_archived(tmp_path: Path) -> None:
+    turns = [
+        Turn(calls=(Call(name="Bash", arguments={"command": f"make part_{n}"},
+                         result="\n".join(f"line {k} of step_{n}_{k}: 账目核对第{n}批 {n * 1000 + k}77" for k in range(160))),))
+        for n in range(24)
+    ]  # fmt: skip
+    (tmp_path / "s.json").write_text(json.dumps(conversation("openai-chat", "Go.", [*turns, Turn(text="Done.")])))
+    found = json.loads(run("queries", str(tmp_path / "s.json"), "--json").output)
+    assert found["originals"] > 10
+    assert set(found["kinds"]) >= {"identifier", "command", "number", "chinese"}
+    for kind in ("identifier", "command", "number"):
+        assert found["kinds"][kind]["three"] > 0.9 > 3 * found["kinds"][kind]["chance"], kind
+    assert "by chance" in run("queries", str(tmp_path / "s.json")).output

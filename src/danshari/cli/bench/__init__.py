@@ -13,6 +13,7 @@ from danshari.cli.bench.handover import handover_bench
 from danshari.cli.bench.kits import kits_group
 from danshari.cli.bench.peers import peers_group
 from danshari.cli.bench.proxy import proxy_bench
+from danshari.cli.bench.queries import queries_command
 from danshari.cli.bench.sessions import sessions_command
 from danshari.cli.bench.speed import speed_command
 from danshari.cli.bench.traffic import traffic_command
@@ -36,6 +37,7 @@ for command in (
     speed_command,
     archive_command,
     ablation_command,
+    queries_command,
     traffic_command,
     proxy_bench,
 ):
