@@ -64,7 +64,7 @@ class Compactor(Look):
     In view mode the caller keeps the full history and passes it every time. In replace mode the caller stores what
     `compact` returns and appends to that. Messages are taken as immutable once passed. `clock` gives seconds; it is
     read twice per call. With an archive on disk and a `session` name, ledger, calibration and document are stored with
-    every call, and a later process takes them up again; `project` is what searches across sessions may be limited to.
+    every call, and a later process takes them up again; `project` limits searches, and with `confined` recalls by id.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class Compactor(Look):
         archive: Archive | None = None,
         session: str = "",
         project: str = "",
+        confined: bool = False,
         format: str | None = None,  # noqa: A002
         summarizer: Callable[[Request], Any] | Summarizer | None = None,
         reinject: Callable[[], Mapping[str, str]] | None = None,
@@ -99,7 +100,7 @@ class Compactor(Look):
             wire=named(format) if format else None,
             clock=clock,
         )
-        self._run.name, self._run.project = session, project
+        self._run.name, self._run.project, self._run.confined = session, project, confined
         resuming.resume(self._run)
         self._run.means = Means(summarizer=as_door(summarizer) if summarizer is not None else None, reinject=reinject)
 

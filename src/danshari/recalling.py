@@ -91,7 +91,10 @@ def _by_id(run: Run, digest: str) -> Entry | None:
     if not _ID.match(digest):
         return None
     try:
-        return run.archive.get(digest)
+        entry = run.archive.get(digest)
+        if not run.confined or entry.session == run.name or (run.project and entry.project == run.project):
+            return entry
+        raise RecallError(f"nothing recalled for {digest!r}: no entry of this session begins so")
     except RecallError:
         for at, item in enumerate(run.track.facts.items if run.track else ()):
             if item.digest.startswith(digest):

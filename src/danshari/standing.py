@@ -77,6 +77,8 @@ class Standing:
         """A summary being written in the background."""
         self.name = self.project = ""
         """The session's name and project in the archive."""
+        self.confined = False
+        """Whether recalls by id see this session and this project only."""
         self.stored: tuple[int, int] = (0, 0)
         """Version of the session in the archive, and edits that stand there."""
         self._heard = 0

@@ -42,7 +42,7 @@ class Talk:
 
     def ask(self, *answers: Turn, stream: bool = False) -> Any:
         self.answers = list(answers)
-        body = body_of(self.name, self.messages, tools=[TOOL[self.name]], stream=stream, max_tokens=100)
+        body = body_of(self.name, self.messages, tools=[TOOL[self.name]], stream=stream, store=False)
         status, headers, said = self.pair.client.post(PATHS[self.name], body)
         assert status == 200, said
         assert "x-danshari-fault" not in headers, headers
@@ -189,13 +189,15 @@ def test_the_official_sdks_read_what_is_left(stream: bool) -> None:
                 last: Any = None
                 numbers = []
                 for last in gpt.responses.create(
-                    model="gpt-5", input=[{"role": "user", "content": "c"}], tools=items, stream=True
+                    model="gpt-5", input=[{"role": "user", "content": "c"}], tools=items, store=False, stream=True
                 ):
                     numbers.append(last.sequence_number)
                 response = last.response
                 assert numbers == list(range(len(numbers)))
             else:
-                response = gpt.responses.create(model="gpt-5", input=[{"role": "user", "content": "c"}], tools=items)
+                response = gpt.responses.create(
+                    model="gpt-5", input=[{"role": "user", "content": "c"}], tools=items, store=False
+                )
             assert [i.type for i in response.output] == ["reasoning", "message", "reasoning", "message"]
             assert response.usage.output_tokens == 40
 

@@ -359,7 +359,7 @@ def test_a_fork_takes_over_what_was_decided(pair: Pair) -> None:
     assert sent != messages
     fork = [*messages[:21], {"role": "user", "content": "Do it another way."}]
     _, headers, _ = pair.client.post("/v1/chat/completions", body_of("openai-chat", fork))
-    assert headers["x-danshari-session"].endswith("-2")
+    assert headers["x-danshari-session"].count("-") == 2
     again = json.loads(pair.upstream.requests[-1].raw)["messages"]
     assert again[:21] == sent[:21]
     assert again != fork

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -96,8 +97,9 @@ def wrap_command(config: Path | None, upstreams: tuple[str, ...], command: tuple
 
         raise ArgumentError(f"name what to run, such as `danshari wrap -- claude`; known: {', '.join(agents())}")
     agent = row_of(command[0])
-    settings = load(config, {**given, "port": given["port"] or 0, "upstreams": {**environment(agent, os.environ),
-                    **dict(map(upstream, upstreams))}})  # fmt: skip
+    before = {**environment(agent, os.environ), **dict(map(upstream, upstreams))}
+    here = {"port": given["port"] or 0, "host": "127.0.0.1", "token": "", "upstreams": before}
+    settings = load(config, {**given, **here})
     taken, up = listening(settings), threading.Event()
     base = address(taken)
     server = server_of(settings, ready=up.set)
@@ -108,18 +110,33 @@ def wrap_command(config: Path | None, upstreams: tuple[str, ...], command: tuple
     variables = {name: value.format(base=base, port=base.rpartition(":")[2]) for name, value in agent.sets.items()}
     arguments = [part.format(base=base) for part in agent.arguments]
     try:
-        done = subprocess.run([command[0], *arguments, *command[1:]], env={**os.environ, **variables}, check=False)
-    except FileNotFoundError:
-        raise ArgumentError(f"{command[0]}: no such command") from None
+        code = _waited([command[0], *arguments, *command[1:]], {**os.environ, **variables})
     finally:
-        found = _asked(f"{base}/status.json")
+        _summary(base)
         server.should_exit = True
         thread.join(settings.drain_seconds)
-    _summary(found)
-    sys.exit(done.returncode)
+    sys.exit(code)
 
 
-def _summary(found: dict[str, Any]) -> None:
+def _waited(line: list[str], environment: dict[str, str]) -> int:
+    """Run the agent to its end; an interrupt is the agent's to handle."""
+    try:
+        process = subprocess.Popen(line, env=environment)
+    except FileNotFoundError:
+        raise ArgumentError(f"{line[0]}: no such command") from None
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        return process.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _summary(base: str) -> None:
+    """Say what the run came to, where that can be had."""
+    try:
+        found = _asked(f"{base}/status.json")
+    except ArgumentError:
+        return
     total = found["total"]
     if total["requests"]:
         share = total["after"] / total["before"] if total["before"] else 1.0

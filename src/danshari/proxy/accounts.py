@@ -41,11 +41,11 @@ class Accounts:
             said = f"{count}, {result.before:,.0f} → {result.after:,.0f} tokens ({why})"
             figures.last = (said, *figures.last)[:_LAST]
 
-    def answered(self, keeper: Keeper, watch: Watch, status: int) -> None:
-        """Book an answer: the session learns from reported usage."""
+    def answered(self, keeper: Keeper, watch: Watch, status: int, *, last: Mapping[str, Any] | None = None) -> None:
+        """Book an answer: all of it is billed, and the session learns from the usage of the last request alone."""
         usage = watch.usage
         if usage:
-            keeper.compactor.observe(usage)
+            keeper.compactor.observe(dict(last or usage))
             self._bill(keeper, usage)
         _log.info(
             "%s",

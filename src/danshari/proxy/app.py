@@ -24,8 +24,8 @@ from danshari import data
 from danshari.proxy.accounts import Accounts
 from danshari.proxy.counts import Counts
 from danshari.proxy.indexer import Indexer
-from danshari.proxy.keepers import Keepers
 from danshari.proxy.pages import status_of
+from danshari.proxy.registry import Keepers
 from danshari.proxy.relay import Relay
 
 

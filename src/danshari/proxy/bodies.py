@@ -40,6 +40,7 @@ class Body:
     written: dict[tuple[int, int], tuple[Any, Any, str]] = field(default_factory=dict)
     """(id of a message, id of its changed copy) → both, and what was written for them."""
 
+    _used: dict[tuple[int, int], tuple[Any, Any, str]] = field(default_factory=dict)
     last: Written | None = None
     """The list of messages as it was written last."""
 
@@ -59,8 +60,10 @@ class Body:
         text = self.text
         changes: list[tuple[Span, str]] = []
         if messages is not self.messages:
+            self._used = {}
             self.last = array(text, self.whole, self.places, self.messages, messages, write=self._one, last=self.last)
             changes.append((self.whole, self.last.text))
+            self.written = self._used
         for name, value in (fields or {}).items():
             if name in self.spans:
                 changes.append((self.spans[name], rendered(text, self.spans[name], self.values[name], value)))
@@ -82,7 +85,8 @@ class Body:
             made = rendered(text, span, old, new)
             if json.loads(made) != new:
                 raise ValueError(f"message at character {span[0]} would not read as its view")
-            known = self.written[id(old), id(new)] = (old, new, made)
+            known = (old, new, made)
+        self._used[id(old), id(new)] = known
         return known[2]
 
 
@@ -111,7 +115,7 @@ def _members(body: Body, at: int) -> None:
     text = body.text
     while text[at : at + 1] != "}":
         name, _, start = member(text, at)
-        if name == body.key and name in body.values:
+        if name in body.values:
             raise ValueError(f"{name!r} stands twice")
         if name == body.key and text[start : start + 1] == "[":
             body.values[name] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping, Sequence
 from typing import Any
 
 from danshari.proxy.refusals import refusal
@@ -44,6 +44,10 @@ class Call:
         self.extra: list[tuple[bytes, bytes]] = []
         """The proxy's own headers for the answer."""
         self._ended = False
+        self._whole = asyncio.Event()
+        """Set once the body was read."""
+        self.left = False
+        """Whether the client left before that."""
 
     @property
     def format(self) -> str:
@@ -54,7 +58,8 @@ class Call:
 
     async def body(self, largest: int, seconds: float) -> bytes:
         """Read the whole body; raises TooLarge, Gone, TimeoutError."""
-        if int(self.headers.get("content-length") or 0) > largest:
+        told = self.headers.get("content-length", "")
+        if told.isdecimal() and int(told) > largest:
             raise TooLarge
         parts: list[bytes] = []
         size = 0
@@ -72,13 +77,16 @@ class Call:
         while more:
             message = await self._receive()
             if message["type"] == "http.disconnect":
+                self.left = True
                 raise Gone
             if part := message.get("body", b""):
                 yield part
             more = message.get("more_body", False)
+        self._whole.set()
 
     async def gone(self) -> None:
-        """Return when the client has left; to be awaited only after the body was read."""
+        """Return when the client has left after its body was read."""
+        await self._whole.wait()
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
@@ -103,3 +111,17 @@ class Call:
         """Add a header `x-danshari-NAME` to the answer."""
         text = str(value).encode("ascii", "replace").replace(b"\n", b" ").replace(b"\r", b" ")
         self.extra.append((f"x-danshari-{name}".encode(), text[:300]))
+
+
+async def until_gone(call: Call, work: Coroutine[Any, Any, None]) -> None:
+    """Run until done, or until the client leaves: then the upstream is left too. Raises Gone."""
+    task, gone = asyncio.create_task(work), asyncio.create_task(call.gone())
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise Gone
+        task.result()
+    finally:
+        task.cancel()
+        gone.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)

@@ -12,7 +12,7 @@ except ImportError:
     raise MissingExtra("prometheus-client", "proxy") from None
 
 if TYPE_CHECKING:
-    from danshari.proxy.keepers import Keepers
+    from danshari.proxy.registry import Keepers
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 

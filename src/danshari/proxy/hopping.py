@@ -3,94 +3,136 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 import aiohttp
 
 from danshari.proxy.answers import Watch, parsed
 from danshari.proxy.calls import Call
 from danshari.proxy.headers import answer_headers
+from danshari.proxy.hidden import Turn
 from danshari.proxy.hidden.events import Events
 from danshari.proxy.plans import Sending
-from danshari.proxy.recalls import Recalls
+from danshari.proxy.recalls import MOST, Hop, Recalls
 from danshari.proxy.splicing import rendered
 
+T = TypeVar("T")
 Again = Callable[[], Awaitable[aiohttp.ClientResponse | None]]
 """Decides anew with the hops that were added, and sends; None if the upstream cannot be reached."""
+Safely = Callable[[Callable[[], T], T], T]
+"""Runs something of ours; on a fault it is counted and the second value holds."""
 
 
 class Exchange:
     """Hands an answer back without its recalls; `again` is asked for the next one after each hop."""
 
-    def __init__(self, call: Call, sending: Sending, recalls: Recalls, again: Again) -> None:
-        self._call, self._sending, self._recalls, self._again = call, sending, recalls, again
-        self.hops = 0
+    def __init__(self, call: Call, sending: Sending, recalls: Recalls, again: Again, safely: Safely[Any]) -> None:
+        self._call, self._sending, self._recalls, self._again, self._safely = call, sending, recalls, again, safely
+        self._hops: list[Hop] = []
+        self.last: Mapping[str, Any] = {}
+        """The usage of the last answer alone."""
 
     async def run(self, response: aiohttp.ClientResponse) -> Watch:
         """Hand back what the first answer and those after it say to the client."""
-        if response.headers.get("content-type", "").startswith("text/event-stream"):
-            return await self._streamed(response)
-        return await self._whole(response)
+        streams = response.headers.get("content-type", "").startswith("text/event-stream")
+        return await (self._streamed(response) if streams else self._whole(response))
 
-    async def _hop(self, turn: Any) -> None:
+    async def _next(self, turn: Turn | None) -> aiohttp.ClientResponse | None:
+        """Answer the recalls of an answer; give the next one if the proxy alone could answer."""
+        if turn is None or not turn.hidden or not turn.ended:
+            return None
         assert self._sending.body is not None
-        await asyncio.to_thread(self._recalls.answer, self._sending.body.messages, turn, self.hops)
-        self.hops += 1
+        messages, number = self._sending.body.messages, len(self._hops)
+        self._hops.append(await asyncio.to_thread(self._recalls.answer, messages, turn, number))
+        return await self._again() if turn.hop and number <= MOST else None
+
+    def _forget(self) -> None:
+        """Take the hops back: the client was told of a failure, and will ask anew."""
+        for hop in self._hops:
+            self._recalls.forget(hop)
 
     async def _whole(self, response: aiohttp.ClientResponse) -> Watch:
-        """Hand one JSON answer back."""
-        shape, earlier = self._recalls.shape, list[Any]()
+        """Hand one JSON answer back; as it is, unless something was hidden."""
+        shape, earlier, turn = self._recalls.shape, list[Any](), None
         while True:
-            text = (await response.read()).decode("utf-8", "replace")
-            answer = parsed(text.encode())
-            turn = shape.turn(answer) if isinstance(answer, dict) and response.status == 200 else None
-            if turn is None or not turn.hidden:
-                break
-            await self._hop(turn)
-            following = await self._again() if turn.hop and self.hops <= 5 else None
+            try:
+                raw = await response.read()
+            finally:
+                response.close()
+            answer = parsed(raw) if response.status == 200 else None
+            known = answer if isinstance(answer, dict) else None
+            turn = self._safely(lambda known=known: shape.turn(known) if known else None, None)  # type: ignore[misc]
+            following = await self._next(turn)
             if following is None:
-                if self._call.status:  # the client was told already
-                    return Watch("")
                 break
             earlier.append(answer)
-            response.close()
             response = following
+        if self._call.status:  # the client was told already
+            return Watch("")
+        if turn is None and earlier:
+            await asyncio.to_thread(self._forget)
         if turn is not None and (turn.hidden or earlier):
-            text = rendered(text, (0, len(text.rstrip())), answer, shape.visible(answer, earlier))
-        body = text.encode("utf-8", "surrogatepass")
+            text = raw.decode("utf-8", "replace").rstrip()
+            shown = self._safely(
+                lambda: rendered(text, (0, len(text)), answer, shape.visible(known or {}, earlier)), text
+            )
+            raw = shown.encode("utf-8", "surrogatepass")
+        self.last = (known or {}).get("usage") or {}
         head = [(k, v) for k, v in answer_headers(response) if k != b"content-length"]
-        await self._call.start(response.status, [*head, (b"content-length", str(len(body)).encode())])
-        await self._call.write(body, more=False)
+        await self._call.start(response.status, [*head, (b"content-length", str(len(raw)).encode())])
+        await self._call.write(raw, more=False)
         watch = Watch(response.headers.get("content-type", ""))
-        watch.feed(body)
+        watch.feed(raw)
         watch.close()
-        response.close()
         return watch
 
     async def _streamed(self, response: aiohttp.ClientResponse) -> Watch:
-        """Hand a stream back, event by event."""
-        shown, watch = self._recalls.shape.stream(), Watch("text/event-stream")
+        """Hand a stream back, event by event; after a fault of ours, the rest as it is."""
+        shown, watch, faulty = self._recalls.shape.stream(), Watch("text/event-stream"), False
         head = [(k, v) for k, v in answer_headers(response) if k != b"content-length"]
         await self._call.start(response.status, head)
-        while True:
-            async for event in _events(response):
-                if made := shown.feed(event):
-                    watch.feed(made)
-                    await self._call.write(made)
-            turn = shown.end()
-            if turn.hidden:
-                await self._hop(turn)
-            following = await self._again() if turn.hop and self.hops <= 5 else None
-            response.close()
-            if following is None or not following.headers.get("content-type", "").startswith("text/event-stream"):
+
+        async def tell(made: bytes) -> None:
+            if made:
+                watch.feed(made)
+                await self._call.write(made)
+
+        ending: bytes | None = None
+        while ending is None:
+            try:
+                async for event in _events(response):
+                    made = None if faulty else self._safely(lambda event=event: shown.feed(event), None)  # type: ignore[misc]
+                    if made is None and not faulty:
+                        faulty = True
+                        await tell(self._safely(shown.held, b""))
+                    await tell(event if made is None else made)
+            finally:
+                response.close()
+            turn = None if faulty else self._safely(shown.end, None)
+            following = await self._next(turn)
+            if following is None:
+                ending = b"" if turn is None else self._safely(shown.closing, b"")
                 break
+            assert turn is not None
+            await tell(turn.late)
             response = following
-        closing = shown.closing()
-        watch.feed(closing)
-        await self._call.write(closing)
+            if response.status != 200 or not response.headers.get("content-type", "").startswith("text/event-stream"):
+                ending = await self._failed(shown, response)
+        await tell(ending)
         await self._call.write(b"", more=False)
+        self.last = self._safely(lambda: shown.last, {})
         return watch
+
+    async def _failed(self, shown: Any, response: aiohttp.ClientResponse) -> bytes:
+        """Tell the client that a later answer failed, in its stream's own way, and take the hops back."""
+        try:
+            body = await response.read()
+        finally:
+            response.close()
+        await asyncio.to_thread(self._forget)
+        made: bytes = self._safely(lambda: shown.failed(body), b"")
+        return made
 
 
 async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

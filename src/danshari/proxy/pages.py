@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from danshari.proxy.keepers import Keeper, Keepers
+from danshari.proxy.keepers import Keeper
+from danshari.proxy.registry import Keepers
 from danshari.proxy.settings import Settings
 from danshari.version import __version__
 

@@ -9,9 +9,10 @@ from typing import Any
 from danshari.compaction import Compaction
 from danshari.formats import Format, named
 from danshari.proxy.bodies import Body, read
-from danshari.proxy.clients import agent_of
-from danshari.proxy.keepers import Keeper, Keepers, root_of
+from danshari.proxy.keepers import Keeper
+from danshari.proxy.rescue import Overflow
 from danshari.proxy.routes import Route
+from danshari.proxy.settings import Settings
 
 OFF_HEADER = "x-danshari"
 _SERVER_SIDE = ("previous_response_id", "conversation")
@@ -45,7 +46,7 @@ def untouched(values: Mapping[str, Any], wire: Format) -> str:
     for edit in edits if isinstance(edits, list) else ():
         kind = str(edit.get("type", "")) if isinstance(edit, Mapping) else ""
         if kind and not kind.startswith(_HARMLESS):
-            return f"the provider edits the context itself (context_management: {kind})"
+            return "the provider edits the context itself (context_management)"
     if not isinstance(values.get(wire.key), list) or not values[wire.key]:
         return f"no list of messages under {wire.key!r}"
     return ""
@@ -61,28 +62,23 @@ def opened(raw: bytes, route: Route, last: Body | None) -> Body | str:
     return untouched(body.values, wire) or body
 
 
-def kept(keepers: Keepers, route: Route, body: Body, headers: Mapping[str, str]) -> Keeper:
-    """Find the session of a request."""
-    wire, agent = named(route.format), agent_of(headers)
-    root = root_of(wire, body.values, headers)
-    keeper = keepers.find(root, wire, body.values, headers, agent.name if agent else "")
-    if keeper.recalls is not None:
-        keeper.recalls.decide(body.values, keepers.settings, agent)
-    return keeper
-
-
-def compacted(sending: Sending, headers: Mapping[str, str], *, force: bool = False) -> Sending:
-    """Decide and write; the client's own bytes where nothing changes."""
+def compacted(
+    sending: Sending, headers: Mapping[str, str], settings: Settings, *, refused: Overflow | None = None
+) -> Sending:
+    """Decide and write; the client's own bytes where nothing changes. `refused`: the provider found it too long."""
     keeper, body = sending.keeper, sending.body
     assert keeper is not None
     assert body is not None
     keeper.body = body
+    keeper.prepare(body.values, headers, settings)
+    if refused is not None:
+        keeper.refused(refused.counted, refused.limit)
     values, fields = body.values, dict[str, Any]()
     recalls = keeper.recalls
-    if recalls is not None and recalls.offered:
+    if recalls is not None and recalls.offered and values.get("tools"):
         fields["tools"] = recalls.tools(values)
         values = {**values, **fields, body.key: recalls.with_hops(body.messages)}
-    result = keeper.compactor.compact(values, force=force or None)
+    result = keeper.compactor.compact(values, force=True if refused else None)
     sending.result, sending.fault = result, result.fault
     view = result.messages[body.key] if isinstance(result.messages, Mapping) else result.messages
     hints, betas = _hints(result.hints, body.values)

@@ -10,8 +10,9 @@ from typing import Any
 
 from danshari.archive.base import Archive, Sessions
 from danshari.compactor import Compactor
-from danshari.core.model import hashed
+from danshari.errors import ArchiveError
 from danshari.formats import Format
+from danshari.proxy.branches import said
 from danshari.proxy.clients import Agent
 from danshari.proxy.hidden import Hidden, Shape, Turn, shapes
 from danshari.proxy.settings import Settings
@@ -57,9 +58,13 @@ class Recalls:
         joined = any(piece.role == "assistant" for m in messages for piece in self._wire.split(m))
         checks = agent is not None and agent.checks_tools
         wanted = settings.recall == "on" or (settings.recall == "auto" and bool(values.get("tools")) and not checks)
-        self.offered = wanted and not joined
-        if self.offered:
-            self._save()
+        if self._wire.name == "openai-responses" and settings.recall != "on":
+            wanted = (
+                wanted and values.get("store") is False
+            )  # a stored answer can be gone on from, hidden call included
+        self.offered = wanted and not joined and int(values.get("n") or 1) == 1
+        if self.offered and not self._save():
+            self.offered = False
 
     def tools(self, values: Mapping[str, Any]) -> list[Any]:
         """Give the request's tools with the recall tools after them."""
@@ -84,8 +89,7 @@ class Recalls:
         """Give the digest of the message before a place, by what it says."""
         if not at:
             return ""
-        pieces = self._wire.split(messages[at - 1])
-        return hashed(*(f"{p.kind}:{p.text or p.body}" for p in pieces))
+        return said(self._wire, messages[at - 1])
 
     def answer(self, messages: Sequence[Any], turn: Turn, number: int) -> Hop:
         """Run the recalls of an answer and note the hop; `number`: answers before it in this turn."""
@@ -102,13 +106,24 @@ class Recalls:
     def _run(self, call: Hidden) -> str:
         return self._compactor.run_recall(call.name, call.arguments)
 
-    def _save(self) -> None:
-        """Store the hops beside the session, so that another process goes on with them."""
+    def forget(self, hop: Hop) -> None:
+        """Take a hop back whose answer did not reach the client."""
+        self.hops = [h for h in self.hops if h is not hop]
+        self._save()
+
+    def _save(self) -> bool:
+        """Store the hops beside the session, so that another process goes on with them; False if that cannot be."""
         if self._store is None:
-            return
+            return True
         body = json.dumps({"offered": self.offered, "hops": [asdict(hop) for hop in self.hops]}, default=str)
-        if self._store.save_session(self._name, self._version, body, (), 0):
+        try:
+            if not self._store.save_session(self._name, self._version, body, (), 0):
+                self._version = self._store.session_version(self._name)
+                self._store.save_session(self._name, self._version, body, (), 0)
             self._version += 1
+        except ArchiveError:
+            return False
+        return True
 
     def _load(self) -> None:
         found = self._store.load_session(self._name) if self._store is not None else None
@@ -119,5 +134,5 @@ class Recalls:
         self.offered = stored["offered"]
         for hop in stored["hops"]:
             turn = hop.pop("turn")
-            turn["hidden"] = [Hidden(**call) for call in turn["hidden"]]
+            turn["hidden"], turn["late"] = [Hidden(**call) for call in turn["hidden"]], b""
             self.hops.append(Hop(turn=Turn(**turn), **hop))

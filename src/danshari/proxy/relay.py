@@ -7,7 +7,7 @@ import contextlib
 import hmac
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,16 +15,18 @@ import aiohttp
 from yarl import URL
 
 from danshari.errors import ArgumentError
+from danshari.formats import named
 from danshari.proxy.accounts import Accounts
 from danshari.proxy.answers import Watch
-from danshari.proxy.calls import Call, Gone, Receive, Scope, Send, TooLarge
+from danshari.proxy.calls import Call, Gone, Receive, Scope, Send, TooLarge, until_gone
+from danshari.proxy.gates import Gates
 from danshari.proxy.headers import AUTOMATIC, TOKEN_HEADER, answer_headers, beginning, forwarded, has_body, unpacked
 from danshari.proxy.hopping import Exchange
 from danshari.proxy.indexer import Indexer
-from danshari.proxy.keepers import Keepers
 from danshari.proxy.lending import lent
-from danshari.proxy.plans import OFF_HEADER, Sending, compacted, kept, opened
+from danshari.proxy.plans import OFF_HEADER, Sending, compacted, opened
 from danshari.proxy.recalls import Recalls
+from danshari.proxy.registry import Keepers
 from danshari.proxy.rescue import LARGEST, STATUSES, Overflow, overflow
 from danshari.proxy.routes import Target, target_of
 from danshari.proxy.settings import Settings
@@ -33,7 +35,7 @@ from danshari.usage import cached_tokens, input_tokens
 
 T = TypeVar("T")
 _log = logging.getLogger("danshari.proxy")
-_INLINE = 100_000
+_INLINE = 4_000
 """Bytes of a request up to which it is decided on at once; larger ones in a thread, so that streams go on."""
 
 
@@ -45,6 +47,7 @@ class Relay:
         self.counts = accounts.counts
         self._running = 0
         self._client: aiohttp.ClientSession | None = None
+        self._gates = Gates()
 
     async def open(self) -> None:
         """Make the connection pool; to be called on the loop that serves."""
@@ -53,7 +56,7 @@ class Relay:
         )
         self._client = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=15, ttl_dns_cache=60),
-            cookie_jar=aiohttp.DummyCookieJar(), timeout=waits, auto_decompress=False, trust_env=True,
+            cookie_jar=aiohttp.DummyCookieJar(), timeout=waits, auto_decompress=False, trust_env=False,
             skip_auto_headers=AUTOMATIC, max_line_size=65_536, max_field_size=65_536, read_bufsize=262_144,
         )  # fmt: skip
 
@@ -87,10 +90,12 @@ class Relay:
         try:
             target = target_of(call.path, call.query, call.headers, self.settings.upstreams)
             if call.route is None:
-                await self._forward(call, target, Sending(data=b""), call.parts())
+                if not has_body(call):
+                    await call.body(0, self.settings.body_seconds)
+                await until_gone(call, self._forward(call, target, Sending(data=b""), call.parts()))
                 return
             raw = await call.body(self.settings.largest, self.settings.body_seconds)
-            await self._until_gone(call, self._compacted(call, target, raw))
+            await until_gone(call, self._compacted(call, target, raw))
         except ArgumentError as error:
             await call.refuse(400, str(error))
         except TooLarge:
@@ -104,19 +109,6 @@ class Relay:
         """Say whether a request carries the token, where one is asked for."""
         token = self.settings.token
         return not token or hmac.compare_digest(headers.get(TOKEN_HEADER, "").encode(), token.encode())
-
-    async def _until_gone(self, call: Call, work: Coroutine[Any, Any, None]) -> None:
-        """Run until done, or until the client leaves: then the upstream is left too."""
-        task, gone = asyncio.create_task(work), asyncio.create_task(call.gone())
-        try:
-            await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                raise Gone
-            task.result()
-        finally:
-            task.cancel()
-            gone.cancel()
-            await asyncio.gather(task, gone, return_exceptions=True)
 
     # ── deciding ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -135,20 +127,13 @@ class Relay:
             before, after = sending.result.before, sending.result.after
             traced.set(danshari__tokens_before=before, danshari__tokens_after=after,
                        danshari__edits=len(sending.result.edits), danshari__fault=sending.fault or None)  # fmt: skip
-        response = await self._sent(call, target, sending)
+        response, head = await self._sent_or_rescued(call, target, sending)
         if response is None:
             return
         try:
-            may = response.status in STATUSES and sending.keeper is not None
-            head = await beginning(response, LARGEST) if may else b""
-            text = unpacked(head, response.headers.get("content-encoding", ""))
-            if found := overflow(response.status, text):
-                better = await self._rescued(call, target, sending, response, found)
-                if better is None:
-                    return
-                response, head = better, b"" if better is not response else head
             recalls = sending.keeper.recalls if sending.keeper is not None else None
-            if recalls is not None and recalls.offered and not sending.fault and response.status == 200:
+            plain = response.headers.get("content-encoding", "identity") == "identity"
+            if recalls is not None and recalls.offered and plain and not sending.fault and response.status == 200:
                 watch = await self._hopped(call, target, sending, recalls, response)
             else:
                 watch = await self._handed_back(call, response, sending, head)
@@ -179,14 +164,18 @@ class Relay:
             body = await _run(len(raw), opened, raw, call.route, self.keepers.nearest(raw))
             if isinstance(body, str):
                 return Sending(data=raw, untouched=body)
-            sending.keeper, sending.body = kept(self.keepers, call.route, body, call.headers), body
+            wire = named(call.route.format)
+            sending.keeper, sending.body = await self.keepers.find(wire, body.values, call.headers), body
             async with sending.keeper.lock, lent(self._client, call, target, sending):
-                await _run(self._weight(sending), compacted, sending, call.headers)
+                await _run(self._weight(sending), compacted, sending, call.headers, self.settings)
         return sending
 
     def _weight(self, sending: Sending) -> int:
-        """Give the bytes by which it is chosen where to decide; what may ask a model never holds the loop up."""
-        return _INLINE + 1 if sending.keeper is not None and sending.keeper.door is not None else len(sending.data)
+        """Give the bytes by which it is chosen where to decide; what may wait for a model or the archive: a thread."""
+        keeper = sending.keeper
+        if keeper is None or (keeper.door is None and keeper.source is None and keeper.recalls is None):
+            return len(sending.data)
+        return _INLINE + 1
 
     @contextlib.asynccontextmanager
     async def _open_on_fault(self, sending: Sending, where: str) -> AsyncIterator[None]:
@@ -229,14 +218,17 @@ class Relay:
         data = sending.data if parts is None else parts if has_body(call) else None
         try:
             return await self._client.request(
-                call.method, URL(target.url, encoded=True), data=data, headers=headers, allow_redirects=False
-            )
+                call.method, URL(target.url, encoded=True), data=data, headers=headers, allow_redirects=False,
+                proxy=self._gates.of(target.url),
+            )  # fmt: skip
         except TimeoutError:
             self.counts.broken.labels("timeout").inc()
             if call.status:
                 raise
             await call.refuse(504, f"the upstream {target.name!r} did not answer in time")
         except (aiohttp.ClientError, OSError, ValueError) as error:
+            if call.left:
+                raise Gone from None
             self.counts.broken.labels("unreachable").inc()
             if call.status:
                 raise
@@ -252,6 +244,20 @@ class Relay:
             finally:
                 response.close()
 
+    async def _sent_or_rescued(
+        self, call: Call, target: Target, sending: Sending
+    ) -> tuple[aiohttp.ClientResponse | None, bytes]:
+        """Send a request on, and once more if the provider finds it too long; give what was read of the answer too."""
+        response = await self._sent(call, target, sending)
+        if response is None or response.status not in STATUSES or sending.keeper is None:
+            return response, b""
+        head = await beginning(response, LARGEST)
+        found = overflow(response.status, unpacked(head, response.headers.get("content-encoding", "")))
+        if found is None:
+            return response, head
+        better = await self._rescued(call, target, sending, response, found)
+        return better, head if better is response else b""
+
     async def _rescued(
         self, call: Call, target: Target, sending: Sending, refused: aiohttp.ClientResponse, found: Overflow
     ) -> aiohttp.ClientResponse | None:
@@ -259,8 +265,8 @@ class Relay:
         keeper, before = sending.keeper, sending.data
         assert keeper is not None
         async with self._open_on_fault(sending, "rescue"), keeper.lock, lent(self._client, call, target, sending):
-            keeper.refused(found.counted, found.limit)
-            await _run(self._weight(sending), partial(compacted, force=True), sending, call.headers)
+            again = partial(compacted, refused=found)
+            await _run(self._weight(sending), again, sending, call.headers, self.settings)
         if sending.data == before:
             return refused
         refused.close()
@@ -280,17 +286,26 @@ class Relay:
 
         async def again() -> aiohttp.ClientResponse | None:
             async with self._open_on_fault(sending, "recall"), keeper.lock:
-                await _run(_INLINE + 1, compacted, sending, call.headers)
-            following = await self._sent(call, target, sending)
+                await _run(_INLINE + 1, compacted, sending, call.headers, self.settings)
             self.counts.recalls.inc()
             keeper.figures.recalls += 1
-            return following
+            return (await self._sent_or_rescued(call, target, sending))[0]
 
         with self._breaking():
-            watch = await Exchange(call, sending, recalls, again).run(response)
-        self.accounts.answered(keeper, watch, response.status)
+            exchange = Exchange(call, sending, recalls, again, self._safely)
+            watch = await exchange.run(response)
+        self.accounts.answered(keeper, watch, response.status, last=exchange.last)
         self.indexer.soon()
         return watch
+
+    def _safely(self, work: Callable[[], T], otherwise: T) -> T:
+        """Run something of ours that looks at an answer; a fault is counted, and the answer goes on without it."""
+        try:
+            return work()
+        except Exception:  # noqa: BLE001  (likewise: an answer is handed on whatever happens to us)
+            _log.exception("danshari failed open")
+            self.counts.faults.labels("answer").inc()
+            return otherwise
 
     @contextlib.contextmanager
     def _breaking(self) -> Iterator[None]:

@@ -34,11 +34,15 @@ class Turn:
     """Whether it holds calls that are the client's to answer."""
     messages: list[Any] = field(default_factory=list)
     """The answer as it would stand in a request, hidden calls included."""
+    ended: bool = True
+    """Whether it ended as an answer with calls does; a broken or cut one is no hop."""
+    late: bytes = b""
+    """What the client sees of the event that ended it, where the provider says both in one."""
 
     @property
     def hop(self) -> bool:
         """Whether the proxy alone can answer it."""
-        return bool(self.hidden) and not self.others
+        return bool(self.hidden) and not self.others and self.ended
 
 
 class Stream(Protocol):
@@ -52,6 +56,16 @@ class Stream(Protocol):
 
     def closing(self) -> bytes:
         """Give what ends the client's stream."""
+
+    def held(self) -> bytes:
+        """Give what was held back so far, as it came: for when we fail."""
+
+    def failed(self, body: bytes) -> bytes:
+        """Tell an error that the provider answered a later request with, as an event of the stream."""
+
+    @property
+    def last(self) -> Mapping[str, Any]:
+        """The usage of the last answer alone."""
 
 
 class Shape(Protocol):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from danshari.proxy.answers import parsed
 from danshari.proxy.hidden import NAMES, Hidden, Turn, summed
 from danshari.proxy.hidden.events import value_of, written
 
@@ -19,7 +20,7 @@ class Anthropic:
 
     def turn(self, answer: Mapping[str, Any]) -> Turn:
         """Take an answer apart."""
-        return _turn([b for b in answer.get("content") or () if isinstance(b, dict)])
+        return _turn([b for b in answer.get("content") or () if isinstance(b, dict)], answer.get("stop_reason"))
 
     def visible(self, answer: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Give an answer as the client sees it; what earlier answers said comes first."""
@@ -41,7 +42,7 @@ class Anthropic:
         if at < len(found) and isinstance(found[at], dict) and found[at].get("role") == "assistant":
             blocks = _blocks(found[at])
             shown = [b for t in turns for b in t.messages[0]["content"] if not _hides(b)]
-            begins = [b.get("type") for b in blocks[: len(shown)]] == [b.get("type") for b in shown]
+            begins = [_words(b) for b in blocks[: len(shown)]] == [_words(b) for b in shown]
             if shown and begins and len(blocks) > len(shown):
                 found[at] = {**found[at], "content": blocks[len(shown) :]}
         return found
@@ -60,6 +61,10 @@ class Anthropic:
         return found
 
 
+def _words(block: Mapping[str, Any]) -> tuple[Any, ...]:
+    return block.get("type"), block.get("text"), block.get("thinking"), block.get("data")
+
+
 def _blocks(message: Mapping[str, Any]) -> list[Any]:
     content = message.get("content")
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
@@ -69,12 +74,15 @@ def _hides(block: Any) -> bool:
     return isinstance(block, Mapping) and block.get("type") == "tool_use" and block.get("name") in NAMES
 
 
-def _turn(blocks: list[dict[str, Any]]) -> Turn:
+def _turn(blocks: list[dict[str, Any]], reason: Any = "tool_use") -> Turn:
     hidden = [
         Hidden(id=b["id"], name=b["name"], arguments=json.dumps(b.get("input") or {})) for b in blocks if _hides(b)
     ]
     others = any(b.get("type") == "tool_use" and not _hides(b) for b in blocks)
-    return Turn(hidden=hidden, others=others, messages=[{"role": "assistant", "content": blocks}])
+    kept = [b for b in blocks if b.get("type") != "text" or str(b.get("text", "")).strip()]  # blank ones are refused
+    return Turn(
+        hidden=hidden, others=others, messages=[{"role": "assistant", "content": kept}], ended=reason == "tool_use"
+    )
 
 
 def _results(turn: Turn, texts: Sequence[str]) -> list[dict[str, Any]]:
@@ -91,6 +99,7 @@ class AnthropicStream:
         self._begin()
         self._usages: list[dict[str, Any]] = []
         self._held: list[tuple[bytes, Any]] = []
+        self._broken = False
 
     def _begin(self) -> None:
         self._blocks: dict[int, dict[str, Any]] = {}
@@ -109,6 +118,7 @@ class AnthropicStream:
             self._held.append((event, value))
             return b""
         if kind is None or not kind.startswith("content_block_"):
+            self._broken = self._broken or kind == "error"
             return b"" if kind == "ping" and self._answers else event
         index = int(value.get("index", 0))
         self._assemble(kind, index, value)
@@ -138,7 +148,10 @@ class AnthropicStream:
 
     def end(self) -> Turn:
         """Give the answer that ended; the next one's events follow."""
-        turn = _turn([self._blocks[n] for n in sorted(self._blocks)])
+        kinds = {value.get("type"): value for _, value in self._held}
+        reason = (kinds.get("message_delta") or {}).get("delta", {}).get("stop_reason")
+        turn = _turn([self._blocks[n] for n in sorted(self._blocks)], reason if "message_stop" in kinds else None)
+        turn.ended = turn.ended and not self._broken
         for _, value in self._held:
             if value.get("type") == "message_delta" and self._usages:
                 self._usages[-1].update({k: v for k, v in (value.get("usage") or {}).items() if v is not None})
@@ -159,3 +172,19 @@ class AnthropicStream:
                 event = written(event, {**value, "delta": delta, "usage": summed(self._usages)})
             made += event
         return made
+
+    def failed(self, body: bytes) -> bytes:
+        """Tell an error as Anthropic's streams do."""
+        value = parsed(body)
+        error = value if isinstance(value, dict) and value.get("type") == "error" else {
+            "type": "error", "error": {"type": "api_error", "message": "the provider did not answer"}}  # fmt: skip
+        return written(b"event: error", error)
+
+    @property
+    def last(self) -> Mapping[str, Any]:
+        """The usage of the last answer alone."""
+        return self._usages[-1] if self._usages else {}
+
+    def held(self) -> bytes:
+        """Give what was held back so far, as it came."""
+        return b"".join(event for event, _ in self._held)

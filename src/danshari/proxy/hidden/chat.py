@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from danshari.proxy.answers import data_of
+from danshari.proxy.answers import data_of, parsed
 from danshari.proxy.hidden import NAMES, Hidden, Turn, summed
 from danshari.proxy.hidden.events import value_of, written
 
@@ -19,7 +19,7 @@ class Chat:
 
     def turn(self, answer: Mapping[str, Any]) -> Turn:
         """Take an answer apart."""
-        return _turn(_message(answer))
+        return _turn(_message(answer), (answer.get("choices") or [{}])[0].get("finish_reason"))
 
     def visible(self, answer: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Give an answer as the client sees it; what earlier answers said comes first."""
@@ -33,8 +33,8 @@ class Chat:
         elif choice.get("finish_reason") == "tool_calls":
             choice["finish_reason"] = "stop"
         usage = summed([a.get("usage") or {} for a in (*earlier, answer)])
-        head = earlier[0] if earlier else answer
-        return {**answer, "id": head.get("id"), "choices": [{**choice, "message": message}], "usage": usage}
+        head, others = earlier[0] if earlier else answer, answer["choices"][1:]
+        return {**answer, "id": head.get("id"), "choices": [{**choice, "message": message}, *others], "usage": usage}
 
     def results(self, turn: Turn, texts: Sequence[str]) -> list[Any]:
         """Give one tool message a result."""
@@ -70,7 +70,15 @@ def _hides(call: Any) -> bool:
     return isinstance(call, Mapping) and (call.get("function") or {}).get("name") in NAMES
 
 
-def _turn(message: dict[str, Any]) -> Turn:
+def _says(delta: Mapping[str, Any]) -> bool:
+    return any(delta.get(k) for k in ("content", "tool_calls", "reasoning_content", "refusal"))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _turn(message: dict[str, Any], reason: Any = "tool_calls") -> Turn:
     calls = message.get("tool_calls") or []
     hidden = [
         Hidden(id=str(c.get("id")), name=c["function"]["name"], arguments=c["function"].get("arguments") or "{}")
@@ -79,7 +87,8 @@ def _turn(message: dict[str, Any]) -> Turn:
     ]
     kept = {k: v for k, v in message.items() if k in ("role", "content", "tool_calls", "reasoning_content") and v}
     kept = {"role": "assistant", "content": None, **kept}
-    return Turn(hidden=hidden, others=len(calls) > len(hidden), messages=[kept])
+    ended = reason in ("tool_calls", "function_call", "stop")  # some servers say stop
+    return Turn(hidden=hidden, others=len(calls) > len(hidden), messages=[kept], ended=ended)
 
 
 class ChatStream:
@@ -92,7 +101,11 @@ class ChatStream:
         self._begin()
 
     def _begin(self) -> None:
-        self._text = self._reasoning = ""
+        self._text = self._reasoning = self._reason = ""
+        self._late = b""
+        self._last_delta: dict[str, Any] = {}
+        self._usage: dict[str, Any] | None = None
+        self._broken = False
         self._calls: dict[int, dict[str, Any]] = {}
         self._places: dict[int, int] = {}
         self._held: list[tuple[bytes, Any]] = []
@@ -104,17 +117,25 @@ class ChatStream:
             self._held.append((event, None))
             return b"" if data_of(event) == b"[DONE]" else self._held.pop()[0]
         if isinstance(usage := value.get("usage"), dict):
-            self._usages.append(usage)
+            self._usage = usage  # some servers tell the sum so far with every chunk
         choices = value.get("choices") or []
-        if not choices or choices[0].get("finish_reason"):
+        self._broken = self._broken or "error" in value
+        if not choices:
             self._held.append((event, value))
             return b""
         self._id = self._id or value.get("id")
         delta = choices[0].get("delta") or {}
-        self._text += delta.get("content") or ""
-        self._reasoning += delta.get("reasoning_content") or ""
+        self._text += _text(delta.get("content"))
+        self._reasoning += _text(delta.get("reasoning_content"))
         shown = self._shown(delta)
-        if self._answers and not any(shown.get(k) for k in ("content", "tool_calls", "reasoning_content", "refusal")):
+        if choices[0].get("finish_reason"):
+            self._reason = choices[0]["finish_reason"]
+            self._held.append((event, value))
+            self._late = written(event, {**value, "id": self._id, "choices": [
+                {**choices[0], "delta": shown, "finish_reason": None}]}) if _says(shown) else b""  # fmt: skip
+            self._last_delta = shown
+            return b""
+        if self._answers and not _says(shown):
             return b""
         if shown == delta and not self._answers:
             return event
@@ -126,7 +147,7 @@ class ChatStream:
         """Give a delta without hidden calls."""
         kept = []
         for part in delta.get("tool_calls") or ():
-            index = int(part.get("index", 0))
+            index = int(part.get("index") or 0)
             call = self._calls.setdefault(index, {"type": "function", "function": {"name": "", "arguments": ""}})
             call.update({k: v for k, v in part.items() if k in ("id", "type") and v})
             for name, text in (part.get("function") or {}).items():
@@ -142,7 +163,11 @@ class ChatStream:
     def end(self) -> Turn:
         """Give the answer that ended."""
         calls = [self._calls[n] for n in sorted(self._calls)]
-        turn = _turn({"content": self._text, "tool_calls": calls, "reasoning_content": self._reasoning})
+        turn = _turn({"content": self._text, "tool_calls": calls, "reasoning_content": self._reasoning}, self._reason)
+        turn.ended, turn.late = turn.ended and not self._broken, self._late
+        if self._usage is not None:
+            self._usages.append(self._usage)
+        self._closing_delta = self._last_delta
         self._answers += 1
         self._closing, self._hid = self._held, bool(turn.hidden) or self._answers > 1
         self._stops = not turn.others
@@ -155,9 +180,26 @@ class ChatStream:
         for event, value in self._closing:
             if self._hid and value is not None:
                 choices = [dict(c) for c in value.get("choices") or ()]
-                if choices and choices[0].get("finish_reason") == "tool_calls" and self._stops:
-                    choices[0]["finish_reason"] = "stop"
+                if choices and choices[0].get("finish_reason"):
+                    choices[0]["delta"] = self._closing_delta
+                    if choices[0]["finish_reason"] == "tool_calls" and self._stops:
+                        choices[0]["finish_reason"] = "stop"
                 usage = {"usage": summed(self._usages)} if isinstance(value.get("usage"), dict) else {}
                 event = written(event, {**value, "id": self._id or value.get("id"), "choices": choices, **usage})
             made += event
         return made
+
+    def failed(self, body: bytes) -> bytes:
+        """Tell an error as a chunk with `error`, which the SDKs raise."""
+        value = parsed(body)
+        error = value.get("error") if isinstance(value, dict) else None
+        return written(b"", {"error": error or {"message": "the provider did not answer", "type": "server_error"}})
+
+    @property
+    def last(self) -> Mapping[str, Any]:
+        """The usage of the last answer alone."""
+        return self._usages[-1] if self._usages else {}
+
+    def held(self) -> bytes:
+        """Give what was held back so far, as it came."""
+        return b"".join(event for event, _ in self._held)

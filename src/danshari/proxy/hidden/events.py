@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from danshari.proxy.answers import blank, data_of, parsed
+from danshari.proxy.splicing import dumped
 
 
 class Events:
@@ -36,5 +36,5 @@ def value_of(event: bytes) -> Any:
 def written(event: bytes, value: Mapping[str, Any]) -> bytes:
     """Write an event with another value; its other lines stay."""
     lines = [line for line in event.replace(b"\r\n", b"\n").strip(b"\n").split(b"\n") if not line.startswith(b"data:")]
-    made = b"data: " + json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    made = b"data: " + dumped(dict(value)).encode("utf-8")
     return b"\n".join([*lines, made]) + b"\n\n"

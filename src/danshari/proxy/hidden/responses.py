@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from danshari.proxy.answers import parsed
 from danshari.proxy.hidden import NAMES, Hidden, Turn, summed
 from danshari.proxy.hidden.events import value_of, written
 
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
+CLIENTS = ("function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call",
+           "mcp_approval_request")  # fmt: skip
+"""Items that the client must answer; other calls the provider runs itself."""
 _BEGINS = ("response.created", "response.in_progress", "response.queued")
 
 
@@ -21,7 +25,8 @@ class Responses:
 
     def turn(self, answer: Mapping[str, Any]) -> Turn:
         """Take an answer apart."""
-        return _turn([i for i in answer.get("output") or () if isinstance(i, dict)])
+        items = [i for i in answer.get("output") or () if isinstance(i, dict)]
+        return _turn(items, answer.get("status", "completed") == "completed")
 
     def visible(self, answer: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Give an answer as the client sees it; what earlier answers said comes first."""
@@ -39,15 +44,16 @@ class Responses:
         """Take the items of earlier answers out of the client's list."""
         found = list(messages)
         shown = [i for t in turns for i in t.messages if not _hides(i)]
-        kinds = [i.get("type") for i in found[at : at + len(shown)] if isinstance(i, dict)]
-        if shown and kinds == [i.get("type") for i in shown]:
+        if shown and list(map(_words, found[at : at + len(shown)])) == list(map(_words, shown)):
             del found[at : at + len(shown)]
         return found
 
     def merged(self, messages: Sequence[Any], at: int, turn: Turn, results: Sequence[Any]) -> list[Any]:
-        """Put hidden calls and their results before the client's own items: items stand for themselves here."""
+        """Put hidden calls and their results where the calls stood among the client's own items."""
         found = list(messages)
-        found[at:at] = [*(i for i in turn.messages if _hides(i)), *results]
+        first = next((n for n, i in enumerate(turn.messages) if _hides(i)), 0)
+        place = at + sum(not _hides(i) for i in turn.messages[:first])
+        found[place:place] = [*(i for i in turn.messages if _hides(i)), *results]
         return found
 
 
@@ -55,14 +61,25 @@ def _hides(item: Any) -> bool:
     return isinstance(item, Mapping) and item.get("type") == "function_call" and item.get("name") in NAMES
 
 
-def _turn(items: list[dict[str, Any]]) -> Turn:
+def _words(item: Any) -> tuple[Any, ...]:
+    """Give what an item says, by which it is known again: its id, or its text."""
+    if not isinstance(item, Mapping):
+        return ()
+    content = item.get("content")
+    parts = content if isinstance(content, list) else [{"text": content}] if content else []
+    texts = tuple(p.get("text") for p in parts if isinstance(p, Mapping))
+    return item.get("type"), item.get("encrypted_content"), item.get("call_id"), texts
+
+
+def _turn(items: list[dict[str, Any]], ended: bool = True) -> Turn:
     hidden = [
         Hidden(id=str(i.get("call_id")), name=i["name"], arguments=i.get("arguments") or "{}")
         for i in items
         if _hides(i)
     ]
-    others = any(str(i.get("type", "")).endswith("_call") and not _hides(i) for i in items)
-    return Turn(hidden=hidden, others=others, messages=[{k: v for k, v in i.items() if k != "status"} for i in items])
+    others = any(i.get("type") in CLIENTS and not _hides(i) for i in items)
+    kept = [{k: v for k, v in i.items() if k != "status"} for i in items]
+    return Turn(hidden=hidden, others=others, messages=kept, ended=ended)
 
 
 class ResponsesStream:
@@ -73,7 +90,7 @@ class ResponsesStream:
         self._output: list[Any] = []
         self._usages: list[dict[str, Any]] = []
         self._id: Any = None
-        self._altered = False
+        self._altered = self._broken = False
         self._begin()
 
     def _begin(self) -> None:
@@ -87,6 +104,7 @@ class ResponsesStream:
         kind = value.get("type") if isinstance(value, dict) else None
         if kind is None:
             return event
+        self._broken = self._broken or kind == "error"
         if kind in _ENDS:
             self._held.append((event, value))
             return b""
@@ -116,7 +134,8 @@ class ResponsesStream:
 
     def end(self) -> Turn:
         """Give the answer that ended."""
-        turn = _turn([self._items[n] for n in sorted(self._items)])
+        done = [value.get("type") for _, value in self._held] == ["response.completed"] and not self._broken
+        turn = _turn([self._items[n] for n in sorted(self._items)], done)
         for _, value in self._held:
             self._usages.append(dict((value.get("response") or {}).get("usage") or {}))
         self._answers += 1
@@ -135,3 +154,21 @@ class ResponsesStream:
                 event = self._numbered(event, {**value, "response": whole})
             made += event
         return made
+
+    def failed(self, body: bytes) -> bytes:
+        """Tell an error as the Responses API does."""
+        value = parsed(body)
+        error = value.get("error") if isinstance(value, dict) else None
+        found = error if isinstance(error, dict) else {"message": "the provider did not answer"}
+        told = {"code": found.get("code"), "message": found.get("message"), "param": found.get("param")}
+        self._sequence += 1
+        return written(b"event: error", {"type": "error", **told, "sequence_number": self._sequence - 1})
+
+    @property
+    def last(self) -> Mapping[str, Any]:
+        """The usage of the last answer alone."""
+        return self._usages[-1] if self._usages else {}
+
+    def held(self) -> bytes:
+        """Give what was held back so far, as it came."""
+        return b"".join(event for event, _ in self._held)
