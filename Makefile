@@ -28,8 +28,10 @@ check: $(STAMP)       ## ruff, mypy --strict, house rules, docs
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_house.py tests/test_docs.py
 
-bench: $(STAMP)       ## speed, and the comparison on recorded sessions (SESSIONS=folders)
+bench: $(STAMP)       ## speed, proxies, live traffic, and the comparison on recorded sessions (SESSIONS=folders)
 	$(BIN)/danshari bench speed
+	$(BIN)/danshari bench proxy
+	$(BIN)/danshari bench traffic $(SESSIONS) --rounds 20
 	$(BIN)/danshari bench sessions $(SESSIONS) --json bench-results --html bench-results
 
 docs: $(STAMP)        ## regenerate reference pages, help texts and the README picture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import http.client
 import json
@@ -18,6 +19,7 @@ from danshari.bench.traffic import serving
 from danshari.bench.upstream import Asked, Trouble
 from danshari.formats import named
 from danshari.proxy.app import create_app
+from danshari.proxy.serving import address, listening, server_of
 from danshari.proxy.settings import Settings
 from danshari.recalling import READ
 from danshari.testing import Call, Turn
@@ -328,3 +330,126 @@ def test_what_was_written_is_not_kept_for_ever() -> None:
         body = pair.app.state.keepers.all()[0].body
         assert len(body.written) <= len(body.messages)
         until(lambda: pair.metric("running") == 0)
+
+
+# ── what the issue lists and no other test holds ─────────────────────────────────────────────────────────────────
+
+
+def test_bound_thinking_brings_its_field_and_its_beta(tmp_path: Path) -> None:
+    """Once an edit changed what thinking is bound to, every later request asks the provider to drop it."""
+    policy = tmp_path / "hint.toml"
+    policy.write_text('extends = "literal"\nthinking = "hint"\n')
+    for pair in make_pair(policy=str(policy)):
+        thinking = {"type": "enabled", "budget_tokens": 2048}
+        messages, asked = work(14, "anthropic"), list[Asked]()
+        for cut in range(1, len(messages) + 1, 2):
+            body = {**body_of("anthropic", messages[:cut], thinking=thinking), "model": "claude-fable-5-2"}
+            pair.client.post("/v1/messages", body, anthropic_beta="own-beta-1")
+            asked.append(pair.upstream.requests[-1])
+        hinted = [a for a in asked if "block_binding" in a.body["thinking"]]
+        assert hinted
+        assert asked[-len(hinted) :] == hinted, "from the first such edit on, always"
+        for request in asked:
+            assert request.body["thinking"]["budget_tokens"] == 2048
+            beta = "own-beta-1,thinking-binding-controls-2026-08-01" if request in hinted else "own-beta-1"
+            assert request.headers["anthropic-beta"] == beta
+
+
+def test_a_client_that_leaves_while_a_hand_over_is_written(tmp_path: Path) -> None:
+    policy = tmp_path / "small.toml"
+    policy.write_text('extends = "balanced"\nactive = 0.04\nmajor = 0.05\nadmit_over = 0\nsummary_seconds = 3\n')
+    writing = threading.Event()
+
+    def script(asked: Asked) -> Any:
+        if b"hand-over" in asked.raw[-6000:]:
+            writing.set()
+            return Turn(text="{}"), Trouble(stall=1.5)
+        return Turn(text="ok")
+
+    for pair in make_pair(policy=str(policy), handover="model"):
+        pair.upstream.script = script
+        messages = work(40, "anthropic")
+        for cut in range(2, len(messages), 2):
+            client = Client(pair.here)
+            client.connection.request("POST", "/v1/messages", json.dumps(body_of("anthropic", messages[:cut])),
+                                      {"content-type": "application/json"})  # fmt: skip
+            if writing.is_set():
+                client.connection.close()
+                break
+            asking = threading.Thread(target=lambda client=client: answered(client))
+            asking.start()
+            while asking.is_alive() and not writing.is_set():
+                asking.join(0.02)
+            if writing.is_set():
+                client.connection.sock.shutdown(2)  # type: ignore[union-attr]
+                asking.join(10)
+                break
+        assert writing.is_set()
+        until(lambda: pair.metric("running") == 0)
+        assert pair.client.post("/v1/messages", body_of("anthropic", messages))[0] == 200
+        assert not pair.upstream.bills[""].problems
+
+
+def answered(client: Client) -> None:
+    try:
+        client.connection.getresponse().read()
+    except (OSError, http.client.HTTPException):
+        return
+
+
+def test_headers_sent_twice_arrive_twice() -> None:
+    seen: list[Any] = []
+
+    async def noting(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "lifespan":
+            seen.append([v for k, v in scope["headers"] if k == b"x-twice"])
+        await raw_upstream([(JSON, b"{}")], ((b"set-cookie", b"a=1"), (b"set-cookie", b"b=2")))(scope, receive, send)
+
+    with serving(noting) as there, serving(create_app(Settings(upstreams={"*": there}, archive=":memory:"))) as here:
+        connection = Client(here).connection
+        connection.putrequest("POST", "/v1/messages")
+        for name, value in (
+            ("x-twice", "1"),
+            ("x-twice", "2"),
+            ("content-length", "2"),
+            ("content-type", "application/json"),
+        ):
+            connection.putheader(name, value)
+        connection.endheaders(b"{}")
+        answer = connection.getresponse()
+        answer.read()
+        assert seen == [[b"1", b"2"]]
+        assert answer.headers.get_all("set-cookie") == ["a=1", "b=2"]
+
+
+def test_a_running_stream_is_let_finish_at_shutdown() -> None:
+    go = threading.Event()
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await raw_upstream([(JSON, b"")])(scope, receive, send)
+            return
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", SSE)]})
+        await send({"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True})
+        await asyncio.to_thread(go.wait, 10)
+        await send({"type": "http.response.body", "body": b"data: 2\n\n"})
+
+    with serving(slow) as there:
+        settings = Settings(port=0, upstreams={"*": there}, archive=":memory:", drain_seconds=10)
+        taken, up = listening(settings), threading.Event()
+        server = server_of(settings, ready=up.set)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
+        thread.start()
+        assert up.wait(10)
+        client = Client(address(taken))
+        client.connection.request("POST", "/v1/messages", b'{"stream": true}', {"content-type": "application/json"})
+        answer = client.connection.getresponse()
+        assert answer.read1() == b"data: 1\n\n"
+        server.should_exit = True
+        go.set()
+        assert answer.read() == b"data: 2\n\n"
+        answer.close()
+        client.connection.close()
+        thread.join(20)
+        assert not thread.is_alive()

@@ -172,10 +172,11 @@ class Relay:
 
     def _weight(self, sending: Sending) -> int:
         """Give the bytes by which it is chosen where to decide; what may wait for a model or the archive: a thread."""
-        keeper = sending.keeper
-        if keeper is None or (keeper.door is None and keeper.source is None and keeper.recalls is None):
-            return len(sending.data)
-        return _INLINE + 1
+        keeper, values = sending.keeper, sending.body.values if sending.body is not None else {}
+        recalls = keeper.recalls if keeper is not None else None
+        stored = recalls is not None and (recalls.offered or (recalls.offered is None and values.get("tools")))
+        waits = keeper is not None and (keeper.door is not None or keeper.source is not None or stored)
+        return _INLINE + 1 if waits else len(sending.data)
 
     @contextlib.asynccontextmanager
     async def _open_on_fault(self, sending: Sending, where: str) -> AsyncIterator[None]:
