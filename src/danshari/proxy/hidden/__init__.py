@@ -68,6 +68,23 @@ class Stream(Protocol):
         """The usage of the last answer alone."""
 
 
+class Shown:
+    """What streams of every format keep: usage by answer, and the events that end one."""
+
+    def __init__(self) -> None:
+        self._usages: list[dict[str, Any]] = []
+        self._held: list[tuple[bytes, Any]] = []
+
+    @property
+    def last(self) -> Mapping[str, Any]:
+        """The usage of the last answer alone."""
+        return self._usages[-1] if self._usages else {}
+
+    def held(self) -> bytes:
+        """Give what was held back so far, as it came."""
+        return b"".join(event for event, _ in self._held)
+
+
 class Shape(Protocol):
     """What a format knows of hidden calls."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from danshari.proxy.answers import parsed
-from danshari.proxy.hidden import NAMES, Hidden, Turn, summed
+from danshari.proxy.hidden import NAMES, Hidden, Shown, Turn, summed
 from danshari.proxy.hidden.events import value_of, written
 
 
@@ -90,15 +90,14 @@ def _results(turn: Turn, texts: Sequence[str]) -> list[dict[str, Any]]:
     return [{"type": "tool_result", "tool_use_id": call.id, "content": text} for call, text in pairs]
 
 
-class AnthropicStream:
+class AnthropicStream(Shown):
     """Follows blocks by their index; indexes the client sees run on over several answers."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._answers = 0
         self._shown = 0
         self._begin()
-        self._usages: list[dict[str, Any]] = []
-        self._held: list[tuple[bytes, Any]] = []
         self._broken = False
 
     def _begin(self) -> None:
@@ -179,12 +178,3 @@ class AnthropicStream:
         error = value if isinstance(value, dict) and value.get("type") == "error" else {
             "type": "error", "error": {"type": "api_error", "message": "the provider did not answer"}}  # fmt: skip
         return written(b"event: error", error)
-
-    @property
-    def last(self) -> Mapping[str, Any]:
-        """The usage of the last answer alone."""
-        return self._usages[-1] if self._usages else {}
-
-    def held(self) -> bytes:
-        """Give what was held back so far, as it came."""
-        return b"".join(event for event, _ in self._held)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from danshari.proxy.answers import data_of, parsed
-from danshari.proxy.hidden import NAMES, Hidden, Turn, summed
+from danshari.proxy.hidden import NAMES, Hidden, Shown, Turn, summed
 from danshari.proxy.hidden.events import value_of, written
 
 
@@ -91,13 +91,13 @@ def _turn(message: dict[str, Any], reason: Any = "tool_calls") -> Turn:
     return Turn(hidden=hidden, others=len(calls) > len(hidden), messages=[kept], ended=ended)
 
 
-class ChatStream:
+class ChatStream(Shown):
     """Follows tool calls by their index."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._answers = 0
         self._id: Any = None
-        self._usages: list[dict[str, Any]] = []
         self._begin()
 
     def _begin(self) -> None:
@@ -108,7 +108,7 @@ class ChatStream:
         self._broken = False
         self._calls: dict[int, dict[str, Any]] = {}
         self._places: dict[int, int] = {}
-        self._held: list[tuple[bytes, Any]] = []
+        self._held = []
 
     def feed(self, event: bytes) -> bytes:
         """Show an event."""
@@ -194,12 +194,3 @@ class ChatStream:
         value = parsed(body)
         error = value.get("error") if isinstance(value, dict) else None
         return written(b"", {"error": error or {"message": "the provider did not answer", "type": "server_error"}})
-
-    @property
-    def last(self) -> Mapping[str, Any]:
-        """The usage of the last answer alone."""
-        return self._usages[-1] if self._usages else {}
-
-    def held(self) -> bytes:
-        """Give what was held back so far, as it came."""
-        return b"".join(event for event, _ in self._held)

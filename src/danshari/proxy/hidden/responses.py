@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from danshari.proxy.answers import parsed
-from danshari.proxy.hidden import NAMES, Hidden, Turn, summed
+from danshari.proxy.hidden import NAMES, Hidden, Shown, Turn, summed
 from danshari.proxy.hidden.events import value_of, written
 
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
@@ -82,13 +82,13 @@ def _turn(items: list[dict[str, Any]], ended: bool = True) -> Turn:
     return Turn(hidden=hidden, others=others, messages=kept, ended=ended)
 
 
-class ResponsesStream:
+class ResponsesStream(Shown):
     """Follows items by their output index; sequence numbers run on once something was hidden."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._answers = self._shown = self._sequence = 0
         self._output: list[Any] = []
-        self._usages: list[dict[str, Any]] = []
         self._id: Any = None
         self._altered = self._broken = False
         self._begin()
@@ -96,7 +96,7 @@ class ResponsesStream:
     def _begin(self) -> None:
         self._items: dict[int, dict[str, Any]] = {}
         self._places: dict[int, int] = {}
-        self._held: list[tuple[bytes, Any]] = []
+        self._held = []
 
     def feed(self, event: bytes) -> bytes:
         """Show an event."""
@@ -163,12 +163,3 @@ class ResponsesStream:
         told = {"code": found.get("code"), "message": found.get("message"), "param": found.get("param")}
         self._sequence += 1
         return written(b"event: error", {"type": "error", **told, "sequence_number": self._sequence - 1})
-
-    @property
-    def last(self) -> Mapping[str, Any]:
-        """The usage of the last answer alone."""
-        return self._usages[-1] if self._usages else {}
-
-    def held(self) -> bytes:
-        """Give what was held back so far, as it came."""
-        return b"".join(event for event, _ in self._held)
