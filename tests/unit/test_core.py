@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from danshari import ArgumentError, Compactor, Prices, data
 from danshari.core.edits import Drop, Replace, Restore, dead_reasoning, view
-from danshari.core.facts import Facts
+from danshari.core.facts import Facts, failing
 from danshari.core.lines import ends, is_source, telling
 from danshari.core.model import Chain, Piece, canonical, canonical_arguments
 from danshari.core.plan import Proposal, Situation, plan, pressure_of
@@ -275,3 +275,20 @@ def test_models_and_windows() -> None:
     notes = Compactor(model="nobody-knows-this").compact([{"role": "user", "content": "x"}]).notes
     assert any("unknown model" in note for note in notes)
     assert Compactor(window=1000).model.window == 1000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "error: x", "Failed", "Traceback (most recent", "<tool_use_error>", "fatal: no", "Your proposed edit has introduced new",
+        "No replacement was made", "could not open", "Invalid argument", "<returncode>2", "exited with code 1", "exit code: 3",
+        "Process exited with code 9", "Exit code 2", "Permission denied", "EACCES", "ENOENT", "EROFS", "Read-only file system",
+        "No such file or directory", "Is a directory", "3 failed", "2 failures", "1 error", "String to replace not found",
+        "old_str `x` did not appear", "File has not been read yet",
+    ],
+)  # fmt: skip
+def test_every_sign_of_failure_passes_the_quick_look(text: str) -> None:
+    assert failing(text)
+    assert failing("x\n" * 900 + text) or text.lower().startswith(
+        ("error", "failed", "trace", "fatal", "your", "no repl", "could", "invalid", "<tool")
+    )

@@ -25,6 +25,10 @@ _FAILURE = re.compile(
     r"|String to replace not found|old_str.{0,40}did not appear|File has not been read yet",
     re.IGNORECASE,
 )
+_SIGNS = ("error", "fail", "traceback", "fatal:", "introduced", "no replacement", "could not", "invalid ", "returncode",
+          "exit", "denied", "eacces", "enoent", "erofs", "read-only", "no such", "directory", "not found", "did not",
+          "not been read")  # fmt: skip
+"""One of these stands in whatever `_FAILURE` finds; looking for them costs a tenth."""
 _SUCCESS = re.compile(
     r"\b\d+ passed\b|^(?:OK|ok|PASS|success)\b|BUILD SUCCESS|\b0 (?:errors|failed|failures)\b|<returncode>0<"
     r"|(?:exit code|exited with code)[: ]+0\b",
@@ -303,4 +307,5 @@ class Facts:
 def failing(text: str) -> bool:
     """Say whether the beginning or the end of a result reports a failure."""
     probe = text if len(text) <= 2 * _SCANNED else text[:_SCANNED] + "\n" + text[-_SCANNED:]
-    return bool(_FAILURE.search(probe))
+    low = probe.lower()
+    return any(sign in low for sign in _SIGNS) and bool(_FAILURE.search(probe))
