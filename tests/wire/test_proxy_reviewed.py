@@ -332,6 +332,80 @@ def test_what_was_written_is_not_kept_for_ever() -> None:
         until(lambda: pair.metric("running") == 0)
 
 
+def test_a_refusal_after_a_hop_keeps_its_words() -> None:
+    for pair in make_pair():
+        for stream in (False, True):
+            talk = Talk(pair, "anthropic")
+            talk.start()
+            answers: list[Any] = [Turn(calls=(RECALL,)), Trouble(status=400, text="your credit balance is too low")]
+            pair.upstream.script = lambda asked, answers=answers: answers.pop(0) if answers else Turn(text="ok")
+            body = body_of("anthropic", talk.messages, tools=[TOOL["anthropic"]], stream=stream)
+            assert b"credit balance" in pair.client.post("/v1/messages", body)[2]
+
+
+@pytest.mark.parametrize("broken", ["answer", "stream", "end", "closing"])
+def test_a_fault_in_what_hides_recalls_costs_no_word(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    def fault(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("a bug")
+
+    where = {"answer": "danshari.proxy.recalls.Recalls.answer", "stream": "danshari.proxy.hidden.anthropic.Anthropic.stream",
+             "end": "danshari.proxy.hidden.anthropic.AnthropicStream.end",
+             "closing": "danshari.proxy.hidden.anthropic.AnthropicStream.closing"}[broken]  # fmt: skip
+    for pair in make_pair():
+        talk = Talk(pair, "anthropic")
+        talk.start()
+        monkeypatch.setattr(where, fault)
+        said = talk.ask(
+            Turn(text="Let me look.", calls=(RECALL,)) if broken == "answer" else Turn(text="Look."), stream=True
+        )
+        assert b"ook." in said
+        assert said.rstrip().endswith(b'"message_stop"}')
+        assert pair.metric("faults_total", where="answer") >= 1
+
+
+def test_hops_of_both_kinds_in_one_turn_stay_in_order() -> None:
+    """First a recall alone, then one beside the client's own call: reasoning stands before its call, always."""
+    own = Call(name="Bash", arguments={"command": "make"}, id="own_1")
+    for pair in make_pair():
+        talk = Talk(pair, "openai-responses")
+        talk.start()
+        said = talk.ask(Turn(thinking="First.", calls=(RECALL,)), Turn(thinking="Both.", calls=(RECALL, own)))
+        talk.messages = [
+            *talk.messages,
+            *said["output"],
+            {"type": "function_call_output", "call_id": "own_1", "output": "ok"},
+        ]
+        talk.ask(Turn(text="Done."))
+        kinds = [item.get("type", "message") for item in talk.sent()][-8:]
+        pair_ = ["function_call", "function_call_output"]
+        assert kinds == ["reasoning", *pair_, "reasoning", *pair_, *pair_]
+
+
+@pytest.mark.parametrize("format_name", PATHS)
+def test_a_hop_is_not_glued_to_another_answer(format_name: str) -> None:
+    own = Call(name="Bash", arguments={"command": "make"}, id="own_1")
+    for pair in make_pair():
+        talk = Talk(pair, format_name)
+        talk.start()
+        talk.ask(Turn(calls=(RECALL, own)))
+        before = talk.messages
+        talk.messages = [*before, *said_only(format_name, "Never mind."), talk.wire.user_message("Go on.")]
+        talk.ask(Turn(text="Done."))
+        assert "archived passages" not in json.dumps(talk.sent())
+
+
+def said_only(format_name: str, text: str) -> list[Any]:
+    if format_name == "openai-responses":
+        return [
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": text, "annotations": []}],
+            }
+        ]
+    return [{"role": "assistant", "content": text}]
+
+
 # ── what the issue lists and no other test holds ─────────────────────────────────────────────────────────────────
 
 

@@ -45,7 +45,7 @@ class Accounts:
         """Book an answer: all of it is billed, and the session learns from the usage of the last request alone."""
         usage = watch.usage
         if usage:
-            keeper.compactor.observe(dict(last or usage))
+            keeper.compactor.observe(dict(usage if last is None else last))
             self._bill(keeper, usage)
         _log.info(
             "%s",

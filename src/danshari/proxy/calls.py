@@ -93,6 +93,7 @@ class Call:
     async def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Send the head of the answer."""
         self.status = status
+        self._whole.set()  # what is not read of the body by now will not be
         await self._send({"type": "http.response.start", "status": status, "headers": [*headers, *self.extra]})
 
     async def write(self, chunk: bytes, *, more: bool = True) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import aiohttp
@@ -18,8 +19,10 @@ from danshari.proxy.recalls import MOST, Hop, Recalls
 from danshari.proxy.splicing import rendered
 
 T = TypeVar("T")
-Again = Callable[[], Awaitable[aiohttp.ClientResponse | None]]
-"""Decides anew with the hops that were added, and sends; None if the upstream cannot be reached."""
+Next = tuple[aiohttp.ClientResponse | None, bytes]
+"""An answer, None if there is none, and what was read of it already."""
+Again = Callable[[], Awaitable[Next]]
+"""Decides anew with the hops that were added, and sends."""
 Safely = Callable[[Callable[[], T], T], T]
 """Runs something of ours; on a fault it is counted and the second value holds."""
 
@@ -38,14 +41,17 @@ class Exchange:
         streams = response.headers.get("content-type", "").startswith("text/event-stream")
         return await (self._streamed(response) if streams else self._whole(response))
 
-    async def _next(self, turn: Turn | None) -> aiohttp.ClientResponse | None:
+    async def _next(self, turn: Turn | None) -> Next:
         """Answer the recalls of an answer; give the next one if the proxy alone could answer."""
         if turn is None or not turn.hidden or not turn.ended:
-            return None
+            return None, b""
         assert self._sending.body is not None
-        messages, number = self._sending.body.messages, len(self._hops)
-        self._hops.append(await asyncio.to_thread(self._recalls.answer, messages, turn, number))
-        return await self._again() if turn.hop and number <= MOST else None
+        messages, number, recalls = self._sending.body.messages, len(self._hops), self._recalls
+        hop = await asyncio.to_thread(self._safely, lambda: recalls.answer(messages, turn, number), None)
+        if hop is None:
+            return None, b""
+        self._hops.append(hop)
+        return await self._again() if turn.hop and number <= MOST else (None, b"")
 
     def _forget(self) -> None:
         """Take the hops back: the client was told of a failure, and will ask anew."""
@@ -54,16 +60,16 @@ class Exchange:
 
     async def _whole(self, response: aiohttp.ClientResponse) -> Watch:
         """Hand one JSON answer back; as it is, unless something was hidden."""
-        shape, earlier, turn = self._recalls.shape, list[Any](), None
+        shape, earlier, turn, head = self._recalls.shape, list[Any](), None, b""
         while True:
             try:
-                raw = await response.read()
+                raw = head + await response.read()
             finally:
                 response.close()
             answer = parsed(raw) if response.status == 200 else None
             known = answer if isinstance(answer, dict) else None
             turn = self._safely(lambda known=known: shape.turn(known) if known else None, None)  # type: ignore[misc]
-            following = await self._next(turn)
+            following, head = await self._next(turn)
             if following is None:
                 break
             earlier.append(answer)
@@ -79,8 +85,8 @@ class Exchange:
             )
             raw = shown.encode("utf-8", "surrogatepass")
         self.last = (known or {}).get("usage") or {}
-        head = [(k, v) for k, v in answer_headers(response) if k != b"content-length"]
-        await self._call.start(response.status, [*head, (b"content-length", str(len(raw)).encode())])
+        kept = [(k, v) for k, v in answer_headers(response) if k != b"content-length"]
+        await self._call.start(response.status, [*kept, (b"content-length", str(len(raw)).encode())])
         await self._call.write(raw, more=False)
         watch = Watch(response.headers.get("content-type", ""))
         watch.feed(raw)
@@ -89,7 +95,8 @@ class Exchange:
 
     async def _streamed(self, response: aiohttp.ClientResponse) -> Watch:
         """Hand a stream back, event by event; after a fault of ours, the rest as it is."""
-        shown, watch, faulty = self._recalls.shape.stream(), Watch("text/event-stream"), False
+        shown: Any = self._safely(self._recalls.shape.stream, None)
+        watch = Watch("text/event-stream")
         head = [(k, v) for k, v in answer_headers(response) if k != b"content-length"]
         await self._call.start(response.status, head)
 
@@ -98,36 +105,44 @@ class Exchange:
                 watch.feed(made)
                 await self._call.write(made)
 
-        ending: bytes | None = None
-        while ending is None:
+        while True:
             try:
-                async for event in _events(response):
-                    made = None if faulty else self._safely(lambda event=event: shown.feed(event), None)  # type: ignore[misc]
-                    if made is None and not faulty:
-                        faulty = True
-                        await tell(self._safely(shown.held, b""))
-                    await tell(event if made is None else made)
+                shown = await self._relayed(response, shown, tell)
             finally:
                 response.close()
-            turn = None if faulty else self._safely(shown.end, None)
-            following = await self._next(turn)
-            if following is None:
-                ending = b"" if turn is None else self._safely(shown.closing, b"")
+            if shown is None:
                 break
-            assert turn is not None
+            held = self._safely(shown.held, b"")
+            turn = self._safely(shown.end, None)
+            following, head_read = await self._next(turn)
+            if turn is None or following is None:
+                await tell(held if turn is None else self._safely(shown.closing, held))
+                self.last = shown.last
+                break
             await tell(turn.late)
             response = following
             if response.status != 200 or not response.headers.get("content-type", "").startswith("text/event-stream"):
-                ending = await self._failed(shown, response)
-        await tell(ending)
+                await tell(await self._failed(shown, response, head_read))
+                break
         await self._call.write(b"", more=False)
-        self.last = self._safely(lambda: shown.last, {})
         return watch
 
-    async def _failed(self, shown: Any, response: aiohttp.ClientResponse) -> bytes:
+    async def _relayed(
+        self, response: aiohttp.ClientResponse, shown: Any, tell: Callable[[bytes], Awaitable[None]]
+    ) -> Any:
+        """Show one answer's events; after a fault of ours the rest goes as it is, and None is given."""
+        async for event in _events(response):
+            made = None if shown is None else self._safely(partial(shown.feed, event), None)
+            if made is None and shown is not None:
+                await tell(self._safely(shown.held, b""))
+                shown = None
+            await tell(event if made is None else made)
+        return shown
+
+    async def _failed(self, shown: Any, response: aiohttp.ClientResponse, head: bytes) -> bytes:
         """Tell the client that a later answer failed, in its stream's own way, and take the hops back."""
         try:
-            body = await response.read()
+            body = head + await response.read()
         finally:
             response.close()
         await asyncio.to_thread(self._forget)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -33,9 +34,13 @@ async def lent(
             return answer.status, unpacked(await answer.read(), answer.headers.get("content-encoding", ""))
 
     door.post, door.model = post, str(sending.body.values.get("model") or "") if sending.body else ""
-    token = CALLER.set(Caller(loop=asyncio.get_running_loop()))
+    left = threading.Event()
+    token = CALLER.set(Caller(loop=asyncio.get_running_loop(), gone=left.is_set))
     try:
         yield
+    except asyncio.CancelledError:
+        left.set()  # the summary is given up, so that its thread is free again
+        raise
     finally:
         CALLER.reset(token)
         if keeper.compactor.pending is None:  # a summary in the background still needs them

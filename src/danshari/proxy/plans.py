@@ -75,8 +75,9 @@ def compacted(
         keeper.refused(refused.counted, refused.limit)
     values, fields = body.values, dict[str, Any]()
     recalls = keeper.recalls
-    if recalls is not None and recalls.offered and values.get("tools"):
-        fields["tools"] = recalls.tools(values)
+    if recalls is not None and recalls.offered:
+        if values.get("tools") and int(values.get("n") or 1) == 1:
+            fields["tools"] = recalls.tools(values)
         values = {**values, **fields, body.key: recalls.with_hops(body.messages)}
     result = keeper.compactor.compact(values, force=True if refused else None)
     sending.result, sending.fault = result, result.fault

@@ -77,12 +77,13 @@ class Recalls:
         for at, group in groupby(sorted(held, key=lambda hop: -hop.at), key=lambda hop: hop.at):
             hops = list(group)
             before = [hop for hop in hops if not hop.own]
+            if before:
+                found = self.shape.rest(found, at, [hop.turn for hop in before])
             for hop in hops:
                 if hop.own:
                     found = self.shape.merged(found, at, hop.turn, hop.results)
             if before:
-                found = self.shape.rest(found, at, [hop.turn for hop in before])
-                found[at:at] = [m for hop in before for m in (*hop.turn.messages, *hop.results)]
+                found = [*found[:at], *(m for hop in before for m in (*hop.turn.messages, *hop.results)), *found[at:]]
         return found
 
     def mark(self, messages: Sequence[Any], at: int) -> str:

@@ -55,8 +55,9 @@ class Keepers:
                     return body
         return None
 
-    async def find(self, wire: Format, values: Mapping[str, Any], headers: Mapping[str, str]) -> Keeper:
+    async def find(self, wire: Format, body: Body, headers: Mapping[str, str]) -> Keeper:
         """Give the branch a request continues, or a new one; what must wait for the archive does so in a thread."""
+        values = body.values
         root = root_of(wire, values, headers)
         keeper = self._held(root, values[wire.key])
         if keeper is None:
@@ -73,6 +74,7 @@ class Keepers:
         del row[BRANCHES:]
         while len(self) > self.settings.sessions and len(self._kept) > 1:
             self._kept.popitem(last=False)
+        keeper.body = body  # at once: another branch may come before this one was decided on
         agent = agent_of(headers)
         keeper.client = agent.name if agent else keeper.client
         keeper.figures.seen = time.time()

@@ -165,7 +165,7 @@ class Relay:
             if isinstance(body, str):
                 return Sending(data=raw, untouched=body)
             wire = named(call.route.format)
-            sending.keeper, sending.body = await self.keepers.find(wire, body.values, call.headers), body
+            sending.keeper, sending.body = await self.keepers.find(wire, body, call.headers), body
             async with sending.keeper.lock, lent(self._client, call, target, sending):
                 await _run(self._weight(sending), compacted, sending, call.headers, self.settings)
         return sending
@@ -285,12 +285,12 @@ class Relay:
         keeper = sending.keeper
         assert keeper is not None
 
-        async def again() -> aiohttp.ClientResponse | None:
+        async def again() -> tuple[aiohttp.ClientResponse | None, bytes]:
             async with self._open_on_fault(sending, "recall"), keeper.lock:
                 await _run(_INLINE + 1, compacted, sending, call.headers, self.settings)
             self.counts.recalls.inc()
             keeper.figures.recalls += 1
-            return (await self._sent_or_rescued(call, target, sending))[0]
+            return await self._sent_or_rescued(call, target, sending)
 
         with self._breaking():
             exchange = Exchange(call, sending, recalls, again, self._safely)

@@ -56,6 +56,9 @@ class Anthropic:
         if asked.get("role") != "assistant" or answered.get("role") != "user":
             return found
         calls = [b for b in turn.messages[0]["content"] if _hides(b)]
+        own = {b.get("id") for b in turn.messages[0]["content"] if b.get("type") == "tool_use" and not _hides(b)}
+        if not own <= {b.get("id") for b in _blocks(asked) if isinstance(b, Mapping)}:
+            return found  # another answer stands there by now
         found[at] = {**asked, "content": [*_blocks(asked), *calls]}
         found[at + 1] = {**answered, "content": [*results[0]["content"], *_blocks(answered)]}
         return found
@@ -76,7 +79,9 @@ def _hides(block: Any) -> bool:
 
 def _turn(blocks: list[dict[str, Any]], reason: Any = "tool_use") -> Turn:
     hidden = [
-        Hidden(id=b["id"], name=b["name"], arguments=json.dumps(b.get("input") or {})) for b in blocks if _hides(b)
+        Hidden(id=str(b.get("id", "")), name=b["name"], arguments=json.dumps(b.get("input") or {}))
+        for b in blocks
+        if _hides(b)
     ]
     others = any(b.get("type") == "tool_use" and not _hides(b) for b in blocks)
     kept = [b for b in blocks if b.get("type") != "text" or str(b.get("text", "")).strip()]  # blank ones are refused
@@ -148,7 +153,7 @@ class AnthropicStream(Shown):
     def end(self) -> Turn:
         """Give the answer that ended; the next one's events follow."""
         kinds = {value.get("type"): value for _, value in self._held}
-        reason = (kinds.get("message_delta") or {}).get("delta", {}).get("stop_reason")
+        reason = ((kinds.get("message_delta") or {}).get("delta") or {}).get("stop_reason")
         turn = _turn([self._blocks[n] for n in sorted(self._blocks)], reason if "message_stop" in kinds else None)
         turn.ended = turn.ended and not self._broken
         for _, value in self._held:

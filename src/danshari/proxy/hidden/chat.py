@@ -55,7 +55,10 @@ class Chat:
         found = list(messages)
         if at + 1 >= len(found) or not isinstance(found[at], dict) or found[at].get("role") != "assistant":
             return found
-        calls = [c for c in turn.messages[0].get("tool_calls") or () if _hides(c)]
+        asked = turn.messages[0].get("tool_calls") or ()
+        calls, own = [c for c in asked if _hides(c)], {c.get("id") for c in asked if not _hides(c)}
+        if not own <= {c.get("id") for c in found[at].get("tool_calls") or ()}:
+            return found  # another answer stands there by now
         found[at] = {**found[at], "tool_calls": [*(found[at].get("tool_calls") or ()), *calls]}
         found[at + 1 : at + 1] = results
         return found

@@ -51,6 +51,10 @@ class Responses:
     def merged(self, messages: Sequence[Any], at: int, turn: Turn, results: Sequence[Any]) -> list[Any]:
         """Put hidden calls and their results where the calls stood among the client's own items."""
         found = list(messages)
+        own = {i.get("call_id") for i in turn.messages if i.get("type") in CLIENTS and not _hides(i)}
+        stand = found[at : at + len(turn.messages)]
+        if not own <= {i.get("call_id") for i in stand if isinstance(i, Mapping)}:
+            return found  # another answer stands there by now
         first = next((n for n, i in enumerate(turn.messages) if _hides(i)), 0)
         place = at + sum(not _hides(i) for i in turn.messages[:first])
         found[place:place] = [*(i for i in turn.messages if _hides(i)), *results]
