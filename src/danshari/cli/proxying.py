@@ -62,8 +62,9 @@ def proxy_command(config: Path | None, upstreams: tuple[str, ...], log: str, **g
 
     def ready() -> None:
         err.print(
-            f"danshari proxy at {base} · policy {settings.policy} · page {base}/ · stop with Ctrl-C", highlight=False
-        )
+            f"danshari proxy at {base} · policy {settings.policy} · page {base}/ · stop with Ctrl-C",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
         for line in (f"ANTHROPIC_BASE_URL={base}", f"OPENAI_BASE_URL={base}/v1"):
             err.print(f"  export {line}", highlight=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from danshari.errors import ArgumentError
 
@@ -60,7 +61,8 @@ def target_of(path: str, query: str, headers: Mapping[str, str], upstreams: Mapp
     if name and name not in known:
         raise ArgumentError(f"there is no upstream {name!r}; known: {', '.join(sorted(known))}")
     name = name or (EVERYTHING if EVERYTHING in known else _vendor(path, headers))
-    return Target(name=name, url=joined(known[name], path) + (f"?{query}" if query else ""))
+    shown = urlsplit(known[name]).netloc if name == EVERYTHING else name
+    return Target(name=shown, url=joined(known[name], path) + (f"?{query}" if query else ""))
 
 
 def _vendor(path: str, headers: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Callable
 
@@ -58,4 +59,5 @@ def server_of(settings: Settings, *, ready: Callable[[], None] = lambda: None) -
 
 def serve(settings: Settings, taken: socket.socket, *, ready: Callable[[], None] = lambda: None) -> None:
     """Serve until interrupted; running requests are let finish for `drain_seconds`."""
-    server_of(settings, ready=ready).run(sockets=[taken])
+    with contextlib.suppress(KeyboardInterrupt):  # raised again by the server once everything was let finish
+        server_of(settings, ready=ready).run(sockets=[taken])
