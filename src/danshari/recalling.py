@@ -91,10 +91,8 @@ def _by_id(run: Run, digest: str) -> Entry | None:
     if not _ID.match(digest):
         return None
     try:
-        entry = run.archive.get(digest)
-        if not run.confined or entry.session == run.name or (run.project and entry.project == run.project):
-            return entry
-        raise RecallError(f"nothing recalled for {digest!r}: no entry of this session begins so")
+        within = Filters(session=run.name, project=run.project)
+        return run.archive.get(digest, within=within) if run.confined else run.archive.get(digest)
     except RecallError:
         for at, item in enumerate(run.track.facts.items if run.track else ()):
             if item.digest.startswith(digest):

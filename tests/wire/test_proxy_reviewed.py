@@ -42,6 +42,16 @@ def test_a_tenant_never_reads_what_another_archived(tmp_path: Path) -> None:
         assert "compiled module" not in answered
 
 
+def test_tenants_that_archived_the_same_text_each_find_it(tmp_path: Path) -> None:
+    for pair in make_pair(archive=str(tmp_path / "a.db")):
+        for tenant in ("tenant-a", "tenant-b"):
+            sent = round_by_round(pair, "anthropic", work(8, "anthropic"), x_api_key=tenant)
+        digest = json.dumps(sent).split("archived as ")[1][:12]
+        for keeper in pair.app.state.keepers.all():
+            keeper.compactor._run.track = None  # what still stands in the conversation is found there
+            assert "compiled module" in keeper.compactor.run_recall(READ, {"id": digest})
+
+
 def raw_upstream(answers: list[tuple[bytes, bytes]], head: tuple[tuple[bytes, bytes], ...] = ()) -> Any:
     """An upstream that answers with given bytes: (content type, body), one after the other."""
 

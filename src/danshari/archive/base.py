@@ -82,6 +82,12 @@ class Filters:
     failed: bool | None = None
     """Only what failed (ruled-out approaches), or only what did not."""
 
+    def holds(self, entry: Entry) -> bool:
+        """Say whether an entry is of this session or of this project; without either, every one is."""
+        if not self.session and not self.project:
+            return True
+        return entry.session == self.session or bool(self.project and entry.project == self.project)
+
 
 NONE = Filters()
 
@@ -92,8 +98,11 @@ class Archive(Protocol):
     def put(self, entries: Iterable[Entry]) -> None:
         """Store entries; durable on return. Storing one again changes nothing."""
 
-    def get(self, digest: str) -> Entry:
-        """Give the entry whose digest begins with `digest` (at least 6 digits); raises RecallError."""
+    def get(self, digest: str, *, within: Filters = NONE) -> Entry:
+        """Give the entry whose digest begins with `digest` (at least 6 digits), of the session or the project `within`.
+
+        Raises RecallError.
+        """
 
     def search(self, query: str, *, limit: int = 5, filters: Filters = NONE) -> list[Passage]:
         """Find passages for a query, best first."""

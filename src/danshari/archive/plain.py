@@ -29,11 +29,12 @@ class MemoryArchive:
         for entry in entries:
             self._entries.setdefault(entry.digest, entry)
 
-    def get(self, digest: str) -> Entry:
+    def get(self, digest: str, *, within: Filters = NONE) -> Entry:
         """Give the entry whose digest begins with `digest` (at least 6 digits); raises RecallError."""
-        if digest in self._entries:
+        if digest in self._entries and within.holds(self._entries[digest]):
             return self._entries[digest]
-        found = [e for key, e in self._entries.items() if len(digest) >= 6 and key.startswith(digest)]
+        able = [e for e in self._entries.values() if within.holds(e)]
+        found = [e for e in able if len(digest) >= 6 and e.digest.startswith(digest)]
         if len(found) == 1:
             return found[0]
         raise not_found(digest, len(found), len(self._entries))

@@ -233,16 +233,24 @@ class SqliteArchive:
                 return self._doing("read", count_unindexed)
         return 0
 
-    def get(self, digest: str) -> Entry:
-        """Give the entry whose digest begins with `digest` (at least 6 digits); raises RecallError."""
-        return self._doing("read", lambda base: self._get(base, digest))
+    def get(self, digest: str, *, within: Filters = NONE) -> Entry:
+        """Give the entry whose digest begins with `digest` (at least 6 digits), of the session or the project `within`.
 
-    def _get(self, base: sqlite3.Connection, digest: str) -> Entry:
-        query = f"SELECT {COLUMNS}, text.body FROM entry JOIN text ON text.id = entry.text WHERE entry.digest"
-        rows = base.execute(f"{query} = ? ORDER BY entry.id DESC LIMIT 1", (digest,)).fetchall()
+        Raises RecallError.
+        """
+        return self._doing("read", lambda base: self._get(base, digest, within))
+
+    def _get(self, base: sqlite3.Connection, digest: str, within: Filters) -> Entry:
+        query = f"SELECT {COLUMNS}, text.body FROM entry JOIN text ON text.id = entry.text WHERE "
+        values: list[str] = []
+        if within.session or within.project:
+            query += "(entry.session = ? OR (entry.project = ? AND entry.project != '')) AND "
+            values = [within.session, within.project]
+        rows = base.execute(f"{query}entry.digest = ? ORDER BY entry.id DESC LIMIT 1", (*values, digest)).fetchall()
         if not rows and len(digest) >= 6:
             rows = base.execute(
-                f"{query} >= ? AND entry.digest < ? GROUP BY entry.digest LIMIT 3", (digest, digest + "g")
+                f"{query}entry.digest >= ? AND entry.digest < ? GROUP BY entry.digest LIMIT 3",
+                (*values, digest, digest + "g"),
             ).fetchall()
         if len(rows) != 1:
             raise not_found(digest, len(rows), base.execute("SELECT count(*) FROM entry").fetchone()[0])

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from danshari.archive.base import Archive
-from danshari.archive.plain import MemoryArchive
+from danshari.archive.sqlite import SqliteArchive
 from danshari.archiving import open_archive
 from danshari.errors import MissingExtra
 from danshari.proxy.settings import Settings
@@ -78,4 +78,6 @@ def create_app(settings: Settings | None = None) -> Starlette:
 
 def archive_of(settings: Settings) -> Archive:
     """Open the archive that the settings name."""
-    return MemoryArchive() if settings.archive == ":memory:" else open_archive(settings.archive or None, defer=True)
+    if settings.archive == ":memory:":
+        return SqliteArchive(":memory:", defer=True)
+    return open_archive(settings.archive or None, defer=True)
