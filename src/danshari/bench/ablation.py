@@ -52,8 +52,9 @@ def ablate(sessions: Sequence[Recorded], policy: Policy, vectors: Sequence[str],
     variants = variants_of(policy)
     policies = tuple((name, made) for name, (_, made) in variants.items())
     jobs: list[Job] = [(session, common, policies, tuple(vectors)) for session in chosen]
-    found = each(_played, sorted(jobs, key=lambda job: -len(str(job[0].messages))), "playing")
-    tasks = [job[0].task for job in sorted(jobs, key=lambda job: -len(str(job[0].messages)))]
+    jobs.sort(key=lambda job: -len(str(job[0].messages)))  # the longest first: no core waits for them
+    found = each(_played, jobs, "playing")
+    tasks = [job[0].task for job in jobs]
     draws = Bootstrap(tasks)
     rows = [
         {"variant": name, "about": about, "vector": vector, **_row(found, tasks, draws, (name, policy.name), vector)}

@@ -13,14 +13,12 @@ from danshari.archive.indexing import passages
 from danshari.archive.sqlite import SqliteArchive
 from danshari.bench.atoms import Atoms, classify
 from danshari.bench.cache import DEFAULT_MODEL, cuts
+from danshari.bench.ladder import KINDS, QUERY_KINDS
 from danshari.compactor import Compactor
 from danshari.core.text import parse_arguments
 from danshari.formats import named
 from danshari.sessions import Recorded
 
-KINDS = ("identifier", "path", "command", "number", "words", "chinese")
-_CLASSES = {"identifier": "identifier", "dotted": "identifier", "file": "file", "number": "number", "hash": "number",
-            "quoted": "words"}  # fmt: skip
 _WIDE = re.compile(r"[一-鿿]{2,8}")
 Counts = dict[str, list[float]]
 """Kind → [searches, found first, found among three, chance of three]."""
@@ -37,7 +35,7 @@ def searched(job: tuple[Recorded, str]) -> tuple[int, Counts]:
         keeper.compact(session.messages[:cut])
     entries = _entries(archive)
     total = sum(len(list(passages(entry.text))) for entry in entries)
-    found: Counts = {kind: [0.0, 0.0, 0.0, 0.0] for kind in KINDS}
+    found: Counts = {kind: [0.0, 0.0, 0.0, 0.0] for kind in QUERY_KINDS}
     atoms = {entry.digest: _atoms(entry.text) for entry in entries}
     held = Counter(atom for one in atoms.values() for atom in one)
     for entry in entries if total > 3 else ():
@@ -68,8 +66,8 @@ def _queries(entry: Entry, atoms: set[str], held: Counter[str]) -> dict[str, str
     """Give the searches that an original is looked for with: its rarest atom of a kind, its path, its command."""
     found = {}
     for atom in sorted(atoms, key=lambda a: (held[a], -len(a), a)):
-        kind = "chinese" if _WIDE.fullmatch(atom) else _CLASSES[classify(atom)]
-        if kind != "file" and kind not in found:
+        kind = "chinese" if _WIDE.fullmatch(atom) else KINDS[classify(atom)]
+        if kind != "path" and kind not in found:
             found[kind] = atom
     if entry.path:
         found["path"] = entry.path
@@ -83,7 +81,7 @@ def measure(
 ) -> dict[str, Any]:
     """Search in every session and pool."""
     results = each(searched, [(session, policy) for session in sessions], "searching")
-    pooled: Counts = {kind: [sum(r[1][kind][n] for r in results) for n in range(4)] for kind in KINDS}
+    pooled: Counts = {kind: [sum(r[1][kind][n] for r in results) for n in range(4)] for kind in QUERY_KINDS}
     kinds = {
         kind: {"n": round(n), "first": first / n, "three": three / n, "chance": chance / n}
         for kind, (n, first, three, chance) in pooled.items()

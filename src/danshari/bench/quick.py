@@ -14,14 +14,13 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from danshari.bench import speaking
+from danshari.models.endpoint import PATHS
 from danshari.testing import Turn
 
 _USAGE = {"fresh": 10, "cached": 0, "written": 0, "output": 5}
 WHOLE = {
-    wire: json.dumps(speaking.answer(wire, Turn(text="ok"), _USAGE, model="m", number=1)).encode()
-    for wire in ("anthropic", "openai-chat", "openai-responses")
+    wire: json.dumps(speaking.answer(wire, Turn(text="ok"), _USAGE, model="m", number=1)).encode() for wire in PATHS
 }
-_SUFFIXES = {"/messages": "anthropic", "/chat/completions": "openai-chat", "/responses": "openai-responses"}
 
 
 def numbered(number: int) -> bytes:
@@ -55,7 +54,7 @@ async def app(
                 await asyncio.sleep(pause)
         await send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
         return
-    wire = next((name for suffix, name in _SUFFIXES.items() if scope["path"].endswith(suffix)), "openai-chat")
+    wire = next((name for name, suffix in PATHS.items() if scope["path"].endswith(suffix)), "openai-chat")
     body = WHOLE[wire]
     head = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": head})

@@ -19,9 +19,8 @@ from danshari.bench.cache import DEFAULT_MODEL, cuts
 from danshari.bench.replay import replay
 from danshari.bench.upstream import ScriptedUpstream
 from danshari.formats import named
+from danshari.models.endpoint import PATHS
 from danshari.sessions import Recorded
-
-_PATHS = {"anthropic": "/v1/messages", "openai-chat": "/v1/chat/completions", "openai-responses": "/v1/responses"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,25 +40,19 @@ class Travelled:
 
 
 @contextmanager
-def serving(app: Any, *, port: int = 0) -> Iterator[str]:
-    """Serve an ASGI application on a port of this machine, in a thread; give its address."""
+def serving(app: Any) -> Iterator[str]:
+    """Serve an ASGI application on a free port of this machine, in a thread; give its address."""
     import uvicorn
 
-    from danshari.proxy.serving import address, listening
+    from danshari.proxy.serving import Server, address, listening
     from danshari.proxy.settings import Settings
 
-    up, taken = threading.Event(), listening(Settings(port=port))
-
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: Any = None) -> None:
-            await super().startup(sockets)
-            up.set()
-
+    up, taken = threading.Event(), listening(Settings(port=0))
     config = uvicorn.Config(
         app, log_level="critical", access_log=False, timeout_keep_alive=75, server_header=False, date_header=False,
         timeout_graceful_shutdown=2,
     )  # fmt: skip
-    server = Server(config)
+    server = Server(config, up.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
     thread.start()
     if not up.wait(20):
@@ -104,7 +97,7 @@ def _sent(session: Recorded, name: str, base: str, tell: Callable[[int], None]) 
         body = {"model": session.model or DEFAULT_MODEL, "max_tokens": 100, wire.key: session.messages[:cut]}
         raw = json.dumps(body, ensure_ascii=True, default=str).encode()
         started = time.perf_counter()
-        connection.request("POST", _PATHS[session.format], raw, headers)
+        connection.request("POST", f"/v1{PATHS[session.format]}", raw, headers)
         answer = connection.getresponse()
         answer.read()
         made.milliseconds.append(1000 * (time.perf_counter() - started))

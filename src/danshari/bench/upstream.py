@@ -16,9 +16,9 @@ from danshari.bench import speaking
 from danshari.bench.cache import PrefixCache
 from danshari.core.prices import Prices
 from danshari.formats import Format, named
+from danshari.models.endpoint import PATHS
 from danshari.testing import Turn
 
-_PATHS = {"/messages": "anthropic", "/chat/completions": "openai-chat", "/responses": "openai-responses"}
 OK = Turn(text="ok")
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -94,7 +94,7 @@ class ScriptedUpstream:
         headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
         raw = await _read(receive)
         path = str(scope["path"])
-        wire = next((name for suffix, name in _PATHS.items() if path.endswith(suffix)), "")
+        wire = next((name for name, suffix in PATHS.items() if path.endswith(suffix)), "")
         if scope["method"] != "POST" or not wire:
             said = json.dumps({"path": path, "method": scope["method"], "bytes": len(raw)}).encode()
             await _whole(send, 200, said, ((b"x-upstream", b"other"),))

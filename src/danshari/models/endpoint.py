@@ -14,7 +14,7 @@ from danshari.errors import ArgumentError, ModelError
 from danshari.models.base import Summarizer, as_reply
 
 Style = Literal["openai-chat", "openai-responses", "anthropic"]
-PATHS: Mapping[Style, str] = {
+PATHS: Mapping[str, str] = {
     "openai-chat": "/chat/completions",
     "openai-responses": "/responses",
     "anthropic": "/messages",

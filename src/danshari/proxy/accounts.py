@@ -10,7 +10,7 @@ from typing import Any
 from danshari.compaction import Compaction
 from danshari.proxy.answers import Watch
 from danshari.proxy.counts import Counts
-from danshari.proxy.keepers import Keeper
+from danshari.proxy.keepers import BILLED, Keeper
 from danshari.usage import cached_tokens, input_tokens
 
 _log = logging.getLogger("danshari.proxy")
@@ -61,7 +61,7 @@ class Accounts:
         total, cached = input_tokens(usage), cached_tokens(usage)
         written = float(usage.get("cache_creation_input_tokens") or 0)
         output = float(usage.get("output_tokens") or usage.get("completion_tokens") or 0)
-        parts = {"fresh": max(total - cached - written, 0.0), "cached": cached, "written": written, "output": output}
+        parts = dict(zip(BILLED, (max(total - cached - written, 0.0), cached, written, output), strict=True))
         prices = keeper.compactor.model.prices
         units = parts["fresh"] + prices.read * cached + prices.write * written + prices.output * output
         dollars = prices.dollars(units)

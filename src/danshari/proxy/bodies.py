@@ -16,7 +16,6 @@ from danshari.proxy.splicing import (
     dumped,
     elements,
     member,
-    members,
     rendered,
     value_at,
 )
@@ -39,7 +38,6 @@ class Body:
     """The beginning up to the end of the second message: what bodies of one conversation share."""
     written: dict[tuple[int, int], tuple[Any, Any, str]] = field(default_factory=dict)
     """(id of a message, id of its changed copy) → both, and what was written for them."""
-
     _used: dict[tuple[int, int], tuple[Any, Any, str]] = field(default_factory=dict)
     last: Written | None = None
     """The list of messages as it was written last."""
@@ -78,8 +76,6 @@ class Body:
 
     def _one(self, text: str, span: Span, old: Any, new: Any) -> str:
         """Write one message; what was written for the same change before is written again."""
-        if new is old:
-            return text[span[0] : span[1]]
         known = self.written.get((id(old), id(new)))
         if known is None:
             made = rendered(text, span, old, new)
@@ -160,6 +156,3 @@ def _follow(body: Body, last: Body) -> None:
         body.end = last.end + moved
     else:
         _members(body, after_comma(text, end, "}"))
-
-
-__all__ = ["Body", "members", "read"]

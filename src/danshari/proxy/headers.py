@@ -16,7 +16,8 @@ from danshari.proxy.routes import UPSTREAM_HEADER
 TOKEN_HEADER = "x-danshari-token"
 AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 """What the upstream client would add by itself."""
-_OURS = tuple(name.encode() for name in (UPSTREAM_HEADER, TOKEN_HEADER, OFF_HEADER, SESSION_HEADER))
+_OURS = {name.encode() for name in (UPSTREAM_HEADER, TOKEN_HEADER, OFF_HEADER, SESSION_HEADER)}
+_NEVER = HOPS | _OURS | {b"host", b"expect"}
 
 
 def has_body(call: Call) -> bool:
@@ -27,8 +28,7 @@ def has_body(call: Call) -> bool:
 def forwarded(call: Call, sending: Sending) -> list[tuple[str, str]]:
     """Give the headers that go on: all but those of the connection and our own."""
     named = {part.strip().lower().encode() for part in call.headers.get("connection", "").split(",")}
-    skipped = HOPS | named | set(_OURS) | {b"host", b"expect"}
-    skipped |= {name.encode() for name in sending.headers}
+    skipped = _NEVER | named | {name.encode() for name in sending.headers}
     if call.route is not None:
         skipped |= {b"content-length"}
     sent = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in call.raw_headers if k not in skipped]

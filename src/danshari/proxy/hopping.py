@@ -85,8 +85,8 @@ class Exchange:
             )
             raw = shown.encode("utf-8", "surrogatepass")
         self.last = (known or {}).get("usage") or {}
-        kept = [(k, v) for k, v in answer_headers(response) if k != b"content-length"]
-        await self._call.start(response.status, [*kept, (b"content-length", str(len(raw)).encode())])
+        length = (b"content-length", str(len(raw)).encode())
+        await self._call.start(response.status, [*_unsized(response), length])
         await self._call.write(raw, more=False)
         watch = Watch(response.headers.get("content-type", ""))
         watch.feed(raw)
@@ -97,8 +97,7 @@ class Exchange:
         """Hand a stream back, event by event; after a fault of ours, the rest as it is."""
         shown: Any = self._safely(self._recalls.shape.stream, None)
         watch = Watch("text/event-stream")
-        head = [(k, v) for k, v in answer_headers(response) if k != b"content-length"]
-        await self._call.start(response.status, head)
+        await self._call.start(response.status, _unsized(response))
 
         async def tell(made: bytes) -> None:
             if made:
@@ -148,6 +147,11 @@ class Exchange:
         await asyncio.to_thread(self._forget)
         made: bytes = self._safely(lambda: shown.failed(body), b"")
         return made
+
+
+def _unsized(response: aiohttp.ClientResponse) -> list[tuple[bytes, bytes]]:
+    """Give an answer's headers but its length, which what is hidden changes."""
+    return [(k, v) for k, v in answer_headers(response) if k != b"content-length"]
 
 
 async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

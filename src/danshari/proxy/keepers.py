@@ -35,9 +35,7 @@ class Figures:
     faults: int = 0
     rescues: int = 0
     recalls: int = 0
-    billed: dict[str, float] = field(
-        default_factory=lambda: {"fresh": 0.0, "cached": 0.0, "written": 0.0, "output": 0.0}
-    )
+    billed: dict[str, float] = field(default_factory=lambda: dict.fromkeys(BILLED, 0.0))
     """Tokens as the provider reported them."""
     dollars: float = 0.0
     seen: float = 0.0

@@ -69,7 +69,6 @@ def compacted(
     keeper, body = sending.keeper, sending.body
     assert keeper is not None
     assert body is not None
-    keeper.body = body
     keeper.prepare(body.values, headers, settings)
     if refused is not None:
         keeper.refused(refused.counted, refused.limit)

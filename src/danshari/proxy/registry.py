@@ -90,17 +90,18 @@ class Keepers:
         messages, model = values[wire.key], str(values.get("model") or "")
         branches, taken = Branches(root, wire, self._archive), {k.name for k in row}
         name = branches.fitting(messages) if len(messages) > ALONE else ""
-        best: Keeper | None = None
+        window, source = wide_window(headers, model), None
         if not name or name in taken:
             name = main_branch(root)
             if name in taken:
                 best = max(row, key=lambda k: k.shared(messages))
-                name = branches.fork(messages, best.shared(messages))
+                shared = best.shared(messages)
+                name, source = branches.fork(messages, shared), best if shared > 1 else None
         door = Door(wire.name) if self.settings.handover == "model" else None
         made = Compactor(
             self.policy,
             model=model or None,
-            window=wide_window(headers, model),
+            window=window,
             archive=self._archive,
             session=name,
             project=f"{self.settings.project or 'proxy'}/{credential(headers)}",
@@ -109,10 +110,7 @@ class Keepers:
             summarizer=door.summarizer() if door else None,
         )
         recalls = Recalls(wire, made, self._archive, name) if self.settings.recall != "off" else None
-        source = best if best is not None and best.shared(messages) > 1 else None
-        return Keeper(
-            name=name, compactor=made, window=wide_window(headers, model), door=door, recalls=recalls, source=source
-        )
+        return Keeper(name=name, compactor=made, window=window, door=door, recalls=recalls, source=source)
 
 
 def root_of(wire: Format, values: Mapping[str, Any], headers: Mapping[str, str]) -> str:

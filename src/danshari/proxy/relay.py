@@ -31,7 +31,6 @@ from danshari.proxy.rescue import LARGEST, STATUSES, Overflow, overflow
 from danshari.proxy.routes import Target, target_of
 from danshari.proxy.settings import Settings
 from danshari.proxy.tracing import Span, span
-from danshari.usage import cached_tokens, input_tokens
 
 T = TypeVar("T")
 _log = logging.getLogger("danshari.proxy")
@@ -138,7 +137,7 @@ class Relay:
             else:
                 watch = await self._handed_back(call, response, sending, head)
             traced.set(http__response__status_code=response.status)
-            traced.usage(watch.usage, input_tokens(watch.usage), cached_tokens(watch.usage))
+            traced.usage(watch.usage)
         finally:
             response.close()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from danshari.errors import ArgumentError
+from danshari.models.endpoint import PATHS
 
 UPSTREAM_HEADER = "x-danshari-upstream"
 NAMED = "/to/"
@@ -27,9 +28,9 @@ class Route:
 
 
 ROUTES = (
-    Route(suffix="/messages", format="anthropic", vendor="anthropic"),
-    Route(suffix="/chat/completions", format="openai-chat", vendor="openai"),
-    Route(suffix="/responses", format="openai-responses", vendor="openai"),
+    Route(suffix=PATHS["anthropic"], format="anthropic", vendor="anthropic"),
+    Route(suffix=PATHS["openai-chat"], format="openai-chat", vendor="openai"),
+    Route(suffix=PATHS["openai-responses"], format="openai-responses", vendor="openai"),
 )
 
 

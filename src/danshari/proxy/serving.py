@@ -17,6 +17,20 @@ except ImportError:
 from danshari.proxy.app import create_app
 
 
+class Server(uvicorn.Server):
+    """A server that says when it answers."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, then say so."""
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+
 def listening(settings: Settings) -> socket.socket:
     """Take the port; raises ArgumentError if it cannot be had."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
@@ -42,19 +56,12 @@ def address(taken: socket.socket) -> str:
 
 def server_of(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> uvicorn.Server:
     """Make the server; `ready` is called once it answers."""
-
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            if self.started:
-                ready()
-
     config = uvicorn.Config(
         create_app(settings), log_level="warning", access_log=False, server_header=False, date_header=False,
         proxy_headers=False, timeout_graceful_shutdown=int(settings.drain_seconds), timeout_keep_alive=75,
         h11_max_incomplete_event_size=65_536, backlog=4096,
     )  # fmt: skip
-    return Server(config)
+    return Server(config, ready)
 
 
 def serve(settings: Settings, taken: socket.socket, *, ready: Callable[[], None] = lambda: None) -> None:

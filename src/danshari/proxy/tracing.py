@@ -9,6 +9,8 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from danshari.usage import cached_tokens, input_tokens
+
 try:
     from opentelemetry import trace
 except ImportError:  # the extra `obs` is not installed: no spans
@@ -30,10 +32,11 @@ class Span:
                 if value is not None:
                     self._inner.set_attribute(name.replace("__", "."), value)
 
-    def usage(self, usage: Mapping[str, Any], total: float, cached: float) -> None:
+    def usage(self, usage: Mapping[str, Any]) -> None:
         """Set what was billed."""
         output = usage.get("output_tokens") or usage.get("completion_tokens")
-        self.set(gen_ai__usage__input_tokens=int(total), gen_ai__usage__cached_tokens=int(cached),
+        self.set(gen_ai__usage__input_tokens=int(input_tokens(usage)),
+                 gen_ai__usage__cached_tokens=int(cached_tokens(usage)),
                  gen_ai__usage__output_tokens=int(output) if isinstance(output, int) else None)  # fmt: skip
 
 

@@ -74,6 +74,13 @@ class Shown:
     def __init__(self) -> None:
         self._usages: list[dict[str, Any]] = []
         self._held: list[tuple[bytes, Any]] = []
+        self._answers = 0
+
+    def _close(self, turn: Turn) -> None:
+        """Note that an answer ended: what its end was, whether anything was hidden so far, whether the client stops."""
+        self._answers += 1
+        self._closing, self._hid = self._held, bool(turn.hidden) or self._answers > 1
+        self._stops = not turn.others
 
     @property
     def last(self) -> Mapping[str, Any]:

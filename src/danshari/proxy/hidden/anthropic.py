@@ -100,7 +100,6 @@ class AnthropicStream(Shown):
 
     def __init__(self) -> None:
         super().__init__()
-        self._answers = 0
         self._shown = 0
         self._begin()
         self._broken = False
@@ -159,9 +158,7 @@ class AnthropicStream(Shown):
         for _, value in self._held:
             if value.get("type") == "message_delta" and self._usages:
                 self._usages[-1].update({k: v for k, v in (value.get("usage") or {}).items() if v is not None})
-        self._answers += 1
-        self._closing, self._hid = self._held, bool(turn.hidden) or self._answers > 1
-        self._stops = not turn.others
+        self._close(turn)
         self._begin()
         return turn
 

@@ -99,7 +99,6 @@ class ChatStream(Shown):
 
     def __init__(self) -> None:
         super().__init__()
-        self._answers = 0
         self._id: Any = None
         self._begin()
 
@@ -171,9 +170,7 @@ class ChatStream(Shown):
         if self._usage is not None:
             self._usages.append(self._usage)
         self._closing_delta = self._last_delta
-        self._answers += 1
-        self._closing, self._hid = self._held, bool(turn.hidden) or self._answers > 1
-        self._stops = not turn.others
+        self._close(turn)
         self._begin()
         return turn
 
