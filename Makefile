@@ -7,9 +7,9 @@ SESSIONS ?= ../shared/trajectories ../shared/compactions
 
 .PHONY: demo test check laws bench docs fresh
 
-$(STAMP): pyproject.toml src/danshari/version.py
+$(STAMP): pyproject.toml benchmarks/pyproject.toml src/danshari/version.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fast,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fast,dev]' -e benchmarks
 	@touch $(STAMP)
 
 demo: $(STAMP)        ## the main job on the bundled sessions
@@ -23,8 +23,8 @@ laws: $(STAMP)        ## every law over 10,000 generated sessions (nightly; unde
 	DANSHARI_LAWS=nightly $(BIN)/python -m pytest -n auto tests/laws
 
 check: $(STAMP)       ## ruff, mypy --strict, house rules, docs
-	$(BIN)/ruff check src tests scripts examples
-	$(BIN)/ruff format --check src tests scripts examples/record.py
+	$(BIN)/ruff check src benchmarks tests scripts examples
+	$(BIN)/ruff format --check src benchmarks tests scripts examples/record.py
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_house.py tests/test_docs.py
 

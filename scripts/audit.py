@@ -16,9 +16,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from danshari.bench.needs import HOT, Needs, Round, needs_of
-from danshari.bench.study import LONG, common_atoms, survey_of
+from danshari_bench.comparison.plan import LONG, common_atoms, survey_of
+
 from danshari.cli.common import load_sessions
+from danshari.replay.references import (
+    HOT,
+    Needs,
+    Round,
+    needs_of,
+)
 
 EVENTS, ACTIONS, SEED = 200, 50, 13
 VERDICTS = Path(__file__).parent.parent / "docs/results/audit.json"

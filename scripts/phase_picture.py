@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from danshari.bench.cache import cuts
-from danshari.cli.reporting import bundled_sessions
+from danshari.analysis.phases import PHASES
+from danshari.analysis.tiers import TIERS, tier_of
+from danshari.cli.report import bundled_sessions
 from danshari.compactor import Compactor
-from danshari.core.phase import PHASES
-from danshari.core.tiers import TIERS, tier_of
 from danshari.formats import named
+from danshari.replay.prompt_cache import cuts
 from danshari.sessions import read
 
 TIER_COLOURS = {"conclusion": "#2a9d8f", "evidence": "#e9c46a", "process": "#8ab4d8", "transient": "#b8a6c9"}

@@ -20,12 +20,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from danshari.bench.traffic import serving
-from danshari.bench.upstream import Asked, ScriptedUpstream
+from danshari_bench.load.traffic import serving
+
 from danshari.formats import named
 from danshari.proxy.app import create_app
 from danshari.proxy.settings import Settings
 from danshari.testing import Call, Turn
+from danshari.testing.fake_provider import Asked, ScriptedUpstream
 
 SHOP = Path(__file__).parent.parent / "examples/shop"
 SHELL = (

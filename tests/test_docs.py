@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from danshari_bench.comparison.cache import CACHE_VARIABLE
+from danshari_bench.external_suites import KITS
+from danshari_bench.peers import PEERS
 
 import danshari
 from danshari import data, errors
-from danshari.archiving import DATA_VARIABLE
-from danshari.bench.kits import KITS
-from danshari.bench.peers import PEERS
-from danshari.bench.store import CACHE_VARIABLE
+from danshari.archive.location import DATA_VARIABLE
 from danshari.core.policy import policy_fields
 from danshari.formats import FORMATS
 from danshari.passes import NAMES

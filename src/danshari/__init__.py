@@ -10,13 +10,13 @@ from danshari.version import __version__
 
 if TYPE_CHECKING:
     from danshari.archive.base import Entry, Filters, Passage
-    from danshari.archiving import open_archive
+    from danshari.archive.location import open_archive
     from danshari.compaction import Compaction
     from danshari.compactor import Compactor, compact
     from danshari.core.handover import Handover
     from danshari.core.policy import Policy
-    from danshari.core.prices import Prices
-    from danshari.core.request import Reply, Request
+    from danshari.core.pricing import Prices
+    from danshari.core.summary import Reply, Request
     from danshari.errors import (
         ArchiveError,
         ArgumentError,
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
         VersionError,
     )
     from danshari.formats import convert
-    from danshari.handing import handover, handover_text
-    from danshari.models import Summarizer, endpoint, provider
+    from danshari.pipeline.handover import handover, handover_text
+    from danshari.summarizers import Summarizer, endpoint, provider
 
 __all__ = [
     "ArchiveError",
@@ -69,21 +69,21 @@ _HOMES = {
     "Entry": "archive.base",
     "Filters": "archive.base",
     "Passage": "archive.base",
-    "open_archive": "archiving",
+    "open_archive": "archive.location",
     "Compaction": "compaction",
     "Compactor": "compactor",
     "compact": "compactor",
     "Policy": "core.policy",
-    "Prices": "core.prices",
+    "Prices": "core.pricing",
     "convert": "formats",
     "Handover": "core.handover",
-    "Reply": "core.request",
-    "Request": "core.request",
-    "Summarizer": "models",
-    "endpoint": "models",
-    "provider": "models",
-    "handover": "handing",
-    "handover_text": "handing",
+    "Reply": "core.summary",
+    "Request": "core.summary",
+    "Summarizer": "summarizers",
+    "endpoint": "summarizers",
+    "provider": "summarizers",
+    "handover": "pipeline.handover",
+    "handover_text": "pipeline.handover",
 }
 
 

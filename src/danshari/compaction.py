@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from danshari.analysis.signals import Signals
 from danshari.core.edits import Edit, edit_to_dict
 from danshari.core.handover import Handover
-from danshari.core.laws import Refusal
-from danshari.core.monitor import Signals
-from danshari.passes.consistency import Survival
-from danshari.passes.summarize import Rung
+from danshari.handovers.ladder import Rung
+from danshari.handovers.survival import Survival
+from danshari.planning.laws import Refusal
 
 FORMAT = 1
 """Format number of `Compaction.to_dict`."""

@@ -14,23 +14,35 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from danshari import data, recalling, restoring, resuming, saving
+from danshari import data
 from danshari.archive.base import NONE, Archive, Filters, Passage
-from danshari.archive.plain import MemoryArchive
-from danshari.asking import CALLER, Caller
+from danshari.archive.in_memory import MemoryArchive
 from danshari.compaction import Compaction
 from danshari.core.policy import Policy
-from danshari.core.prices import Model, Prices
-from danshari.core.request import Request
+from danshari.core.pricing import Model, Prices
 from danshari.core.session import Calibration
-from danshari.deciding import with_known_passes
+from danshari.core.summary import Request
 from danshari.errors import ArgumentError, GivenUp
 from danshari.formats import Format, named
-from danshari.looking import Look
-from danshari.models import Summarizer, as_door
-from danshari.running import Run
-from danshari.standing import Means, Mode
-from danshari.usage import input_tokens
+from danshari.formats.usage import input_tokens
+from danshari.pipeline import (
+    persist as saving,
+)
+from danshari.pipeline import (
+    recall as recalling,
+)
+from danshari.pipeline import (
+    resume as resuming,
+)
+from danshari.pipeline import (
+    undo as restoring,
+)
+from danshari.pipeline.decide import with_known_passes
+from danshari.pipeline.looking import Look
+from danshari.pipeline.run import Run
+from danshari.pipeline.state import Means, Mode
+from danshari.pipeline.summarize import CALLER, Caller
+from danshari.summarizers import Summarizer, as_door
 
 _log = logging.getLogger("danshari")
 _LONG_AGO = -1e18

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from danshari import handover, handover_text
-from danshari.bench.cache import cuts
-from danshari.bench.replay import replay
-from danshari.cli.reporting import bundled_sessions
+from danshari.cli.report import bundled_sessions
 from danshari.compactor import Compactor
 from danshari.core.edits import Replace
 from danshari.formats import named
+from danshari.replay.prompt_cache import cuts
+from danshari.replay.replay import replay
 from danshari.sessions import read
 
 POLICIES = ("balanced", "literal", "repair", "architecture")

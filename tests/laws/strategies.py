@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from danshari.core.prices import Prices
+from danshari.core.pricing import Prices
 from danshari.testing import Call, Turn, conversation
 
 FORMATS = ("openai-chat", "anthropic", "openai-responses")

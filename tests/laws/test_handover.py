@@ -24,10 +24,10 @@ from danshari.core.handover import (
     merged,
     patched,
 )
-from danshari.core.handover_text import parse, render
+from danshari.core.handover_markdown import parse, render
 from danshari.formats import named
-from danshari.masking import masked
-from danshari.passes.consistency import consistency
+from danshari.handovers.survival import consistency
+from danshari.pipeline.masking import masked
 from danshari.testing import ScriptedSummarizer
 
 from .every_view import cuts, judge

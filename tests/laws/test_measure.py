@@ -6,19 +6,19 @@ import copy
 from itertools import pairwise
 from typing import Any
 
+from danshari_bench.comparison.bounds import bounds_of
+from danshari_bench.comparison.contenders import OFF
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danshari.bench.bounds import bounds_of
-from danshari.bench.cache import VECTORS, PrefixCache
-from danshari.bench.contenders import OFF
-from danshari.bench.needs import Needs, needs_of
-from danshari.bench.play import Checker, play
-from danshari.bench.replay import contender
-from danshari.bench.scoring import Scorer
-from danshari.bench.sight import Sight
 from danshari.data import estimator
 from danshari.formats import named
+from danshari.replay.prompt_cache import VECTORS, PrefixCache
+from danshari.replay.references import Needs, needs_of
+from danshari.replay.replay import contender
+from danshari.replay.score import Scorer
+from danshari.replay.simulate import Checker, play
+from danshari.replay.visibility import Sight
 from danshari.sessions import Recorded
 from danshari.sessions.base import Recorded as Session
 from danshari.sessions.script import Script

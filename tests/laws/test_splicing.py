@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danshari.proxy.bodies import read
-from danshari.proxy.splicing import rendered
+from danshari.proxy.body.body import read
+from danshari.proxy.body.json_patch import rendered
 
 TEXTS = st.text(max_size=12)
 LEAVES = (

@@ -11,16 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from danshari import Compactor, data
+from danshari.analysis.facts import Facts
+from danshari.analysis.first_seen import bare, parts_of
+from danshari.analysis.phases import PHASES
 from danshari.core.edits import Effects, Replace
-from danshari.core.facts import Facts
-from danshari.core.past import bare, parts_of
-from danshari.core.phase import PHASES
 from danshari.formats import named
-from danshari.learned import weights_in_use
-from danshari.passes.again import AGAIN
-from danshari.passes.score import FEATURES, columns, expected, family_of, reading
-from danshari.passes.shapes import SHAPES
-from danshari.passes.squeeze import chosen, shared
+from danshari.shorten.line_scorer import (
+    FEATURES,
+    columns,
+    expected,
+    family_of,
+    reading,
+)
+from danshari.shorten.reread import AGAIN
+from danshari.shorten.text import chosen, shared
+from danshari.shorten.text_kind import SHAPES
 from danshari.testing import Call, Turn, conversation
 from tests.laws.strategies import _SHAPES, FORMATS, body
 
@@ -29,7 +34,7 @@ _MARKED = re.compile(r"\s*(\d+)(?:\| |→|\t)(.*)\Z", re.DOTALL)
 
 
 def facts_of(messages: list[object], format_name: str = "openai-chat") -> Facts:
-    facts = Facts(data.tools(), data.estimator("o200k"), weights_in_use())
+    facts = Facts(data.tools(), data.estimator("o200k"), data.line_weights())
     facts.extend(named(format_name).read(messages))
     return facts
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from danshari_bench.load.archive import crowd, kills, made_entry
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,11 +29,11 @@ from danshari import (
     data,
     open_archive,
 )
-from danshari.archive import MemoryArchive, keeping
+from danshari.archive import MemoryArchive
+from danshari.archive import maintenance as keeping
 from danshari.archive.sqlite import SqliteArchive
-from danshari.archive.tokens import words
-from danshari.bench.archive import crowd, kills, made_entry
-from danshari.core.model import Digest, hashed
+from danshari.archive.words import words
+from danshari.core.items import Digest, hashed
 from danshari.testing import Call, Turn, conversation
 
 LOG = "\n".join(f"2026-03-01 INFO worker-{n} took {n}ms" for n in range(200))

@@ -12,22 +12,29 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from danshari_bench.comparison import ablation
+from danshari_bench.comparison.ablation import ablate, variants_of
+from danshari_bench.comparison.cache import Store
+from danshari_bench.comparison.run import compare
+from danshari_bench.peers import PEERS, Peer, peer
+from danshari_bench.peers.views import Worker, contender
+from danshari_bench.report.chart import (
+    Axis,
+    Bar,
+    Series,
+    scatter,
+    stacked,
+)
+from danshari_bench.report.page import write_report
 
 from danshari import data
-from danshari.bench.ablation import ablate, variants_of
-from danshari.bench.chart import Axis, Bar, Series, scatter, stacked
-from danshari.bench.comparison import compare
-from danshari.bench.needs import needs_of
-from danshari.bench.peers import PEERS, Peer, peer
-from danshari.bench.peers.views import Worker, contender
-from danshari.bench.play import Setting
-from danshari.bench.report import write_report
-from danshari.bench.stats import Bootstrap, holm
-from danshari.bench.store import Store
 from danshari.cli import cli
-from danshari.cli.reporting import bundled_sessions
-from danshari.core.prices import Prices
+from danshari.cli.report import bundled_sessions
+from danshari.core.pricing import Prices
 from danshari.errors import ArgumentError, DanshariError, SessionError
+from danshari.replay.references import needs_of
+from danshari.replay.simulate import Setting
+from danshari.replay.statistics import Bootstrap, holm
 from danshari.sessions import Recorded, read
 from danshari.testing import Call, Turn, conversation
 
@@ -114,7 +121,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A worker that can see the toys; its time limit is short."""
     import sys
 
-    import danshari.bench.peers.views as views
+    import danshari_bench.peers.views as views
 
     made = Worker(sys.executable, limit=15)
     root = str(Path(__file__).parent.parent.parent)
@@ -230,7 +237,7 @@ def test_the_same_bytes_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_an_interrupted_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells that were finished are read back: a second run plays nothing."""
-    import danshari.bench.study as study
+    import danshari_bench.comparison.plan as study
 
     compare([session()], ["balanced"], vectors=(".10",), each=one_by_one)
 
@@ -466,7 +473,7 @@ def test_a_part_switched_off_is_held_against_the_whole(tmp_path: Path) -> None:
 
 def test_every_variant_switches_something_off_in_balanced() -> None:
     variants = variants_of(data.load_policy("balanced"))
-    named = [line[1:-1] for line in data.text("ablation.toml").splitlines() if line.startswith("[")]
+    named = [line[1:-1] for line in (Path(ablation.__file__).with_name("ablation.toml")).read_text(encoding="utf-8").splitlines() if line.startswith("[")]
     assert [*variants] == ["balanced", *named]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from danshari.cli.reporting import bundled_sessions
+from danshari.cli.report import bundled_sessions
 
 SESSION = str(bundled_sessions()[0])
 

@@ -239,7 +239,7 @@ def test_threads_share_one_compactor() -> None:
 
 def test_same_bytes_in_any_process() -> None:
     code = (
-        "import json, sys; from danshari import Compactor; from danshari.cli.reporting import bundled_sessions;"
+        "import json, sys; from danshari import Compactor; from danshari.cli.report import bundled_sessions;"
         "from danshari.sessions import read; s = next(iter(read(bundled_sessions()[0])));"
         "e = Compactor('balanced', model='claude-opus-4-5', format=s.format, clock=lambda: 0.0);"
         "print(json.dumps([e.compact(s.messages[:n]).messages for n in range(1, len(s.messages), 2)][-1]))"

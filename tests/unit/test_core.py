@@ -9,16 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from danshari import ArgumentError, Compactor, Prices, data
+from danshari.analysis.facts import Facts, failing
+from danshari.analysis.lines import ends, is_source, telling
+from danshari.analysis.shell import ShellAct, shell_act
+from danshari.analysis.tiers import tier_of
 from danshari.core.edits import Drop, Replace, Restore, dead_reasoning, view
-from danshari.core.facts import Facts, failing
-from danshari.core.lines import ends, is_source, telling
-from danshari.core.model import Chain, Piece, canonical, canonical_arguments
-from danshari.core.plan import Proposal, Situation, plan, pressure_of
+from danshari.core.items import (
+    Chain,
+    Piece,
+    canonical,
+    canonical_arguments,
+)
 from danshari.core.session import Account, Calibration
-from danshari.core.shell import ShellAct, shell_act
-from danshari.core.tiers import tier_of
 from danshari.core.tokens import FEATURES, count_features
 from danshari.formats import FORMATS
+from danshari.planning.planner import (
+    Proposal,
+    Situation,
+    plan,
+    pressure_of,
+)
 from danshari.testing import Call, Turn, conversation
 
 

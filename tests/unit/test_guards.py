@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from danshari_bench.compactions import METHODS, Judge, Record
+from danshari_bench.comparison.contenders import OFF
 
-from danshari.bench.atoms import Atoms, classify, definition
-from danshari.bench.cache import VECTORS
-from danshari.bench.compactions import METHODS, Judge, Record
-from danshari.bench.contenders import OFF
-from danshari.bench.needs import Needs, needs_of
-from danshari.bench.play import Contender, Played, play
-from danshari.bench.scoring import Scorer, Tally
+from danshari.replay.atoms import Atoms, classify, definition
+from danshari.replay.prompt_cache import VECTORS
+from danshari.replay.references import Needs, needs_of
+from danshari.replay.score import Scorer, Tally
+from danshari.replay.simulate import Contender, Played, play
 from danshari.sessions import Recorded
 from danshari.testing import Call, Turn, conversation
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from danshari import data, handover, handover_text
+from danshari.analysis.identifiers import names
 from danshari.core.handover import Handover
-from danshari.core.names import names
 from danshari.errors import ArgumentError
-from danshari.masking import masked
-from danshari.passes.handover.language import spoken
-from danshari.passes.handover.said import masked as without_values
-from danshari.passes.handover.work import changed_lines
+from danshari.handovers.claims import masked as without_values
+from danshari.handovers.language import spoken
+from danshari.handovers.work import changed_lines
+from danshari.pipeline.masking import masked
 from danshari.testing import Call, Turn, conversation
 
 

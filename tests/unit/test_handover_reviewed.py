@@ -12,12 +12,12 @@ import pytest
 
 from danshari import Compactor, Reply, Summarizer, data, handover, handover_text
 from danshari.core.edits import Fold
-from danshari.core.request import Request
+from danshari.core.summary import Request
 from danshari.errors import ArgumentError, PolicyError
 from danshari.formats import named
-from danshari.masking import masked
-from danshari.models.endpoint import body_of
-from danshari.passes.checks import Ground, judged
+from danshari.handovers.validate import Ground, judged
+from danshari.pipeline.masking import masked
+from danshari.summarizers.endpoint import body_of
 from danshari.testing import Call, ScriptedSummarizer, Turn, conversation
 
 POLICY = replace(data.load_policy("balanced"), keep_tail=0.0)

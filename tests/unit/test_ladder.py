@@ -12,9 +12,9 @@ import pytest
 from danshari import Compactor, Reply, Summarizer, data
 from danshari.compaction import Compaction
 from danshari.core.edits import Fold
-from danshari.core.handover_text import render
+from danshari.core.handover_markdown import render
 from danshari.core.policy import Policy
-from danshari.core.request import Request
+from danshari.core.summary import Request
 from danshari.errors import ArgumentError
 from danshari.formats import named
 from danshari.testing import Call, InvalidRequest, ScriptedSummarizer, Turn, conversation

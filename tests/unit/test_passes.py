@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from danshari import Compactor, compact, data
+from danshari.analysis.terminal import cleaned
 from danshari.compaction import Compaction
-from danshari.core.cleaning import cleaned
 from danshari.core.placeholder import is_ours
 from danshari.testing import Call, Turn, conversation
 

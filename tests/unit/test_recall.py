@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from danshari import Compactor, Filters, RecallError, data
 from danshari.archive.sqlite import SqliteArchive
 from danshari.core.edits import Restore
-from danshari.recalling import READ, SEARCH, SENTENCE
+from danshari.pipeline.recall import READ, SEARCH, SENTENCE
 from danshari.testing import Call, Turn, conversation
 
 POLICY = replace(data.load_policy("literal"), placeholder="full", name="short")

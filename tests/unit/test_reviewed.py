@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from danshari import Compactor, compact, data
-from danshari.core.facts import Facts
+from danshari.analysis.facts import Facts
 from danshari.formats import FORMATS
 from danshari.testing import Call, Turn, conversation
 

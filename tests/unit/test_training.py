@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 
-from danshari import ArgumentError, Compactor, VersionError, open_archive
-from danshari.bench.diagnosis import diagnose
-from danshari.bench.examples import Block, Examples, examples_of
-from danshari.bench.training import auc, folds_of, train
-from danshari.cli.reporting import bundled_sessions
-from danshari.core.weights import scored, weights_from_dict
-from danshari.learned import weights_in_use
-from danshari.passes.score import expected
+from danshari import ArgumentError, Compactor, VersionError, data, open_archive
+from danshari.cli.report import bundled_sessions
+from danshari.core.line_weights import scored, weights_from_dict
+from danshari.replay.diagnosis import diagnose
 from danshari.sessions import read
+from danshari.shorten.line_scorer import expected
+from danshari.training.examples import Block, Examples, examples_of
+from danshari.training.train import auc, folds_of, train
 
 SESSION = bundled_sessions()[0]
 
@@ -89,7 +88,7 @@ def test_examples_of_a_session_have_needs_and_as_many_buckets_as_lines() -> None
 
 
 def test_our_own_weights_fit_and_bring_their_report() -> None:
-    weights = weights_in_use()
+    weights = data.line_weights()
     assert weights is not None
     code = weights.report["families"]["code"]["rows"]
     assert code["scorer"]["auc_inside"] > max(code[b]["auc_inside"] for b in ("recency", "rarity", "BM25 to the task"))
@@ -106,7 +105,7 @@ def test_our_own_weights_fit_and_bring_their_report() -> None:
     ],
 )
 def test_weights_that_do_not_fit_are_named(change: Any, error: type[Exception], said: str) -> None:
-    weights = weights_in_use()
+    weights = data.line_weights()
     assert weights is not None
     stored = json.loads(json.dumps(weights.to_dict()))
     change(stored)
@@ -123,7 +122,7 @@ def test_train_on_own_sessions_and_go_back(tmp_path: Path) -> None:
     done = danshari("train", folder, home=tmp_path)
     assert "weights that moved most" in done.stdout
     own = json.loads((tmp_path / "scorer.json").read_text())
-    assert own["families"] != weights_in_use().to_dict()["families"]  # type: ignore[union-attr]
+    assert own["families"] != data.line_weights().to_dict()["families"]  # type: ignore[union-attr]
     assert "kept as" in danshari("train", folder, "--reset", home=tmp_path).stderr
     assert not (tmp_path / "scorer.json").exists()
     few = tmp_path / "few.json"

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from danshari import Compactor, data, endpoint, provider
+from danshari.analysis.identifiers import names
 from danshari.compaction import Compaction
-from danshari.core.names import names
-from danshari.core.request import Request
+from danshari.core.summary import Request
 from danshari.errors import ArgumentError, MissingExtra, ModelError
 from danshari.formats import named
-from danshari.models import as_reply, called
-from danshari.models.endpoint import LARGEST, LIMITS, body_of
-from danshari.passes.checks import known_names
+from danshari.handovers.validate import known_names
+from danshari.summarizers import as_reply, called
+from danshari.summarizers.endpoint import LARGEST, LIMITS, body_of
 from danshari.testing import Call, Turn, conversation
 
 DELTA = json.dumps({"add": {"conclusions": ["src/app_3.py was read."]}})
@@ -211,7 +211,7 @@ def test_a_real_local_model_is_repaired_or_refused() -> None:
 
 
 def test_a_time_limit_holds_even_for_a_door_that_never_answers() -> None:
-    from danshari.models import Summarizer
+    from danshari.summarizers import Summarizer
 
     started = time.monotonic()
     with pytest.raises(ModelError, match="no answer within"):

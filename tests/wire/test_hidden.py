@@ -10,10 +10,10 @@ import anthropic
 import openai
 import pytest
 
-from danshari.bench.upstream import Asked
 from danshari.formats import named
-from danshari.recalling import SEARCH
+from danshari.pipeline.recall import SEARCH
 from danshari.testing import Call, Turn
+from danshari.testing.fake_provider import Asked
 from tests.wire.test_proxy import PATHS, body_of, make_pair, work
 
 TOOL: dict[str, Any] = {

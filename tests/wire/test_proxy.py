@@ -23,22 +23,22 @@ from urllib.parse import urlsplit
 import anthropic
 import openai
 import pytest
+from danshari_bench.load.proxies import free_port, started
+from danshari_bench.load.traffic import serving
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from danshari.archive import keeping
+from danshari.archive import maintenance as keeping
+from danshari.archive.location import open_archive
 from danshari.archive.sqlite import SqliteArchive
-from danshari.archiving import open_archive
-from danshari.bench import speaking
-from danshari.bench.proxies import free_port, started
-from danshari.bench.traffic import serving
-from danshari.bench.upstream import Asked, ScriptedUpstream, Trouble
 from danshari.errors import ArgumentError
 from danshari.formats import named
 from danshari.proxy.app import create_app
-from danshari.proxy.bodies import read
+from danshari.proxy.body.body import read
 from danshari.proxy.settings import Settings
 from danshari.testing import Call, Turn, conversation
+from danshari.testing import fake_responses as speaking
+from danshari.testing.fake_provider import Asked, ScriptedUpstream, Trouble
 
 PATHS = {"anthropic": "/v1/messages", "openai-chat": "/v1/chat/completions", "openai-responses": "/v1/responses"}
 

@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from danshari_bench.load.proxies import free_port
+from danshari_bench.load.traffic import serving
 
-from danshari.bench.proxies import free_port
-from danshari.bench.traffic import serving
-from danshari.bench.upstream import Asked, ScriptedUpstream
 from danshari.errors import ArgumentError
-from danshari.proxy.clients import agents, key_of
-from danshari.proxy.rescue import overflow
+from danshari.proxy.http.overflow import overflow
+from danshari.proxy.sessions.clients import agents, key_of
 from danshari.proxy.settings import Settings, load
 from danshari.testing import Turn
+from danshari.testing.fake_provider import Asked, ScriptedUpstream
 from tests.wire.test_proxy import body_of, make_pair, round_by_round, work
 
 ROOT = Path(__file__).parent.parent.parent

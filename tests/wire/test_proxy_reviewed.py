@@ -14,15 +14,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from danshari_bench.load.traffic import serving
 
-from danshari.bench.traffic import serving
-from danshari.bench.upstream import Asked, Trouble
 from danshari.formats import named
+from danshari.pipeline.recall import READ
 from danshari.proxy.app import create_app
-from danshari.proxy.serving import address, listening, server_of
+from danshari.proxy.server import address, listening, server_of
 from danshari.proxy.settings import Settings
-from danshari.recalling import READ
 from danshari.testing import Call, Turn
+from danshari.testing.fake_provider import Asked, Trouble
 from tests.wire.test_hidden import RECALL, TOOL, Talk
 from tests.wire.test_proxy import PATHS, Client, body_of, make_pair, round_by_round, until, work
 
@@ -358,9 +358,9 @@ def test_a_fault_in_what_hides_recalls_costs_no_word(monkeypatch: pytest.MonkeyP
     def fault(*_: Any, **__: Any) -> Any:
         raise RuntimeError("a bug")
 
-    where = {"answer": "danshari.proxy.recalls.Recalls.answer", "stream": "danshari.proxy.hidden.anthropic.Anthropic.stream",
-             "end": "danshari.proxy.hidden.anthropic.AnthropicStream.end",
-             "closing": "danshari.proxy.hidden.anthropic.AnthropicStream.closing"}[broken]  # fmt: skip
+    where = {"answer": "danshari.proxy.recall.store.Recalls.answer", "stream": "danshari.proxy.recall.anthropic.Anthropic.stream",
+             "end": "danshari.proxy.recall.anthropic.AnthropicStream.end",
+             "closing": "danshari.proxy.recall.anthropic.AnthropicStream.closing"}[broken]  # fmt: skip
     for pair in make_pair():
         talk = Talk(pair, "anthropic")
         talk.start()

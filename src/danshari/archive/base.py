@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from danshari.core.model import Digest, Item
+from danshari.core.items import Digest, Item
 from danshari.errors import RecallError
 
 

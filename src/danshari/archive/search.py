@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from danshari.archive.base import Filters, Passage
 from danshari.archive.schema import COLUMNS, entry_of_row, unpacked
-from danshari.archive.tokens import head_words, words
+from danshari.archive.words import head_words, words
 
 MOST_WORDS = 40
 """Words of a query that are looked at."""

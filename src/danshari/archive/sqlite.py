@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from danshari.archive.base import NONE, Entry, Filters, Passage, not_found
-from danshari.archive.indexing import (
+from danshari.archive.index import (
     PASSAGE,
     count_unindexed,
     passages_of,

@@ -1,4 +1,4 @@
-"""The command line: one file a family of commands.
+"""The command line: one file a command, named as it is typed.
 
 Exit codes: 0 all well · 1 a file or argument danshari cannot use · 2 a wrong command line · 3 a replay found an
 invalid view or a fault · 130 interrupted.
@@ -7,26 +7,44 @@ invalid view or a fault · 130 interrupted.
 from __future__ import annotations
 
 import sys
+from importlib.metadata import entry_points
 
 import click
 
-from danshari.cli.archives import archive_group, recall_command
-from danshari.cli.bench import bench
-from danshari.cli.compacting import compact_command
-from danshari.cli.doctoring import doctor_command
-from danshari.cli.handing import handover_command
-from danshari.cli.policies import policy
-from danshari.cli.proxying import proxy_command, status_command, wrap_command
-from danshari.cli.replaying import replay_command
-from danshari.cli.reporting import report
-from danshari.cli.training import train_command
+from danshari.cli.archive import archive_group, recall_command
+from danshari.cli.compact import compact_command
+from danshari.cli.doctor import doctor_command
+from danshari.cli.handover import handover_command
+from danshari.cli.policy import policy
+from danshari.cli.proxy import proxy_command, status_command, wrap_command
+from danshari.cli.replay import replay_command
+from danshari.cli.report import report
+from danshari.cli.train import train_command
 from danshari.errors import DanshariError
 from danshari.version import __version__
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
-@click.group(context_settings=CONTEXT)
+class Commands(click.Group):
+    """The group of commands; other distributions add theirs through the entry points `danshari.commands`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (click's signature)
+        """Return our own commands in the order of this file, then those of other distributions."""
+        return [
+            *self.commands,
+            *(p.name for p in entry_points(group="danshari.commands") if p.name not in self.commands),
+        ]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Return a command, loading another distribution's on first use."""
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
+        found = next(iter(entry_points(group="danshari.commands", name=cmd_name)), None)
+        return found.load() if found else None
+
+
+@click.group(cls=Commands, context_settings=CONTEXT)
 @click.version_option(__version__, prog_name="danshari")
 def cli() -> None:
     """Keep the context an LLM agent sends small, valid and sufficient, at a price that survives the cache."""
@@ -45,7 +63,6 @@ for _command in (
     status_command,
     policy,
     train_command,
-    bench,
 ):
     cli.add_command(_command)
 

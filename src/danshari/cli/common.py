@@ -18,9 +18,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from danshari import data
-from danshari.bench.cache import VECTORS
-from danshari.core.prices import Prices
+from danshari.core.pricing import Prices
 from danshari.errors import ArgumentError, SessionError
+from danshari.replay.prompt_cache import VECTORS
 from danshari.sessions import Recorded, read, session_files
 
 T = TypeVar("T")

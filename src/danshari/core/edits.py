@@ -7,7 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from danshari.core.model import Conversation, Digest, Item, ItemId, hashed
+from danshari.core.items import (
+    Conversation,
+    Digest,
+    Item,
+    ItemId,
+    hashed,
+)
 
 FORMAT = 1
 """Format number of stored edits."""

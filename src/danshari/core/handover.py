@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from danshari.core.model import ItemId
+from danshari.core.items import ItemId
 
 FORMAT = 1
 """Format number of a stored or rendered hand-over."""

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from danshari.core.model import Item
+from danshari.core.items import Item
 
 FORMAT = 1
 """Format number of placeholders and head lines."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from danshari.core.edits import Edit, Ledger, edit_from_dict, edit_to_dict
 from danshari.core.handover import Handover, handover_from_dict
-from danshari.core.prices import Prices
+from danshari.core.pricing import Prices
 
 FORMAT = 2
 """Format number of a saved session; 1 knew no hand-overs."""

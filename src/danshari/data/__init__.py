@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import tomllib
@@ -14,14 +15,16 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from danshari.core.handover_text import Phrases
-from danshari.core.markers import Markers, Runner
+from danshari.analysis.markers import Markers, Runner
+from danshari.analysis.tools import TOOL_KINDS, ToolRow, Tools
+from danshari.core.handover_markdown import Phrases
+from danshari.core.line_weights import Weights, weights_from_dict
 from danshari.core.policy import Policy, make_policy
-from danshari.core.prices import Model, Prices
+from danshari.core.pricing import Model, Prices
 from danshari.core.tokens import FEATURES, LITERAL, Estimator
-from danshari.core.tools import TOOL_KINDS, ToolRow, Tools
-from danshari.errors import ArgumentError, PolicyError
+from danshari.errors import ArgumentError, DanshariError, PolicyError
 
+_log = logging.getLogger("danshari")
 HOME_VARIABLE = "DANSHARI_HOME"
 """Environment variable naming the folder whose tools.toml, models.toml and policies/*.toml come before ours."""
 
@@ -153,6 +156,22 @@ def scorer_text() -> tuple[str, str]:
         return text("scorer.json"), "danshari/data/scorer.json"
     except FileNotFoundError:
         return "", ""
+
+
+@cache
+def line_weights() -> Weights | None:
+    """Load the line scorer's weights, the user's before ours; None if there are none or they do not fit this version.
+
+    Without weights, plain rules choose the lines that stay.
+    """
+    from danshari.shorten.line_scorer import expected  # most of the package, and only those who shorten need it
+
+    try:
+        written, where = scorer_text()
+        return weights_from_dict(json.loads(written), expected(), where) if written else None
+    except (ValueError, OSError, DanshariError) as error:
+        _log.warning("the line scorer is not used: %s", error)
+        return None
 
 
 @cache

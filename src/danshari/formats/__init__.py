@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from danshari.errors import ArgumentError, FormatError
-from danshari.formats.anthropic import Anthropic
+from danshari.formats.anthropic.messages import Anthropic
 from danshari.formats.base import Format, Problem
-from danshari.formats.openai_chat import OpenAIChat
-from danshari.formats.openai_responses import OpenAIResponses
+from danshari.formats.openai_chat.messages import OpenAIChat
+from danshari.formats.openai_responses.messages import OpenAIResponses
 
 FORMATS: dict[str, Format] = {f.name: f for f in (OpenAIChat(), OpenAIResponses(), Anthropic())}
 

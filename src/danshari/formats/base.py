@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from danshari.core.edits import View
-from danshari.core.model import Chain, Conversation, Item, Piece
+from danshari.core.items import (
+    Chain,
+    Conversation,
+    Item,
+    Piece,
+)
 from danshari.errors import FormatError
 
 Message = Mapping[str, Any]

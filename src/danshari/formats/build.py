@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from danshari.core.model import Item
+from danshari.core.items import Item
 from danshari.core.text import is_object, parse_arguments
 from danshari.formats.base import data_url, split_data_url
 

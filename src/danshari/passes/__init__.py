@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from danshari.analysis.facts import Facts
 from danshari.core.edits import Effects
-from danshari.core.facts import Facts
-from danshari.core.plan import Proposal
 from danshari.core.policy import Policy
 from danshari.passes.elide import elide
 from danshari.passes.evict import evict
 from danshari.passes.superseded import superseded
+from danshari.planning.planner import Proposal
 
 Pass = Callable[[Facts, Effects, Policy, bool], Iterable[Proposal]]
 """(facts, effects of the ledger, policy, under force) → proposals."""

@@ -6,15 +6,20 @@ never of pressure or calibration, so a process that has the ledger admits the sa
 
 from __future__ import annotations
 
-from danshari.core.cleaning import CLEANED_KINDS, cleaned
+from danshari.analysis.facts import Facts
+from danshari.analysis.lines import ends, is_source
+from danshari.analysis.terminal import CLEANED_KINDS, cleaned
 from danshari.core.edits import Effects, Replace
-from danshari.core.facts import Facts
-from danshari.core.lines import ends, is_source
 from danshari.core.placeholder import clipped, is_ours, squeezed
 from danshari.core.policy import Policy
-from danshari.passes.again import AGAIN, unchanged
-from danshari.passes.shapes import FILES
-from danshari.passes.squeeze import chosen, every, squeeze, thin
+from danshari.shorten.reread import AGAIN, unchanged
+from danshari.shorten.text import (
+    chosen,
+    every,
+    squeeze,
+    thin,
+)
+from danshari.shorten.text_kind import FILES
 
 _READABLE = 30_000
 """Characters up to which printed source code is left whole at first sight."""

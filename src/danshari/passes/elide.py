@@ -6,15 +6,15 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from danshari.analysis.facts import Facts
+from danshari.analysis.tiers import tier_of
 from danshari.core.edits import Effects, Replace
-from danshari.core.facts import Facts
 from danshari.core.placeholder import is_ours
-from danshari.core.plan import Proposal
 from danshari.core.policy import Policy
-from danshari.core.tiers import tier_of
-from danshari.passes.again import leaned_on
-from danshari.passes.shorten import short_arguments, stand_in
-from danshari.passes.squeeze import squeeze
+from danshari.planning.planner import Proposal
+from danshari.shorten.arguments import short_arguments, stand_in
+from danshari.shorten.reread import leaned_on
+from danshari.shorten.text import squeeze
 
 _STAND_IN = 260
 """Characters that a placeholder takes, for the planner's estimate."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from danshari.analysis.facts import Facts
 from danshari.core.edits import Effects
-from danshari.core.facts import Facts
-from danshari.core.laws import protected
-from danshari.core.plan import Proposal
 from danshari.core.policy import Policy
+from danshari.planning.laws import protected
+from danshari.planning.planner import Proposal
 
 
 def evict(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterator[Proposal]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from danshari.analysis.facts import Facts
 from danshari.core.edits import Effects
-from danshari.core.facts import Facts
-from danshari.core.plan import Proposal
 from danshari.core.policy import Policy
-from danshari.passes.shorten import stand_in
+from danshari.planning.planner import Proposal
+from danshari.shorten.arguments import stand_in
 
 
 def superseded(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterator[Proposal]:

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from danshari.archive.base import Archive
+from danshari.archive.location import open_archive
 from danshari.archive.sqlite import SqliteArchive
-from danshari.archiving import open_archive
 from danshari.errors import MissingExtra
 from danshari.proxy.settings import Settings
 
@@ -21,12 +21,12 @@ except ImportError as missing:
     raise MissingExtra(missing.name or "starlette", "proxy") from None
 
 from danshari import data
-from danshari.proxy.accounts import Accounts
-from danshari.proxy.counts import Counts
 from danshari.proxy.indexer import Indexer
-from danshari.proxy.pages import status_of
-from danshari.proxy.registry import Keepers
+from danshari.proxy.observe.accounting import Accounts
+from danshari.proxy.observe.metrics import Counts
+from danshari.proxy.observe.status import status_of
 from danshari.proxy.relay import Relay
+from danshari.proxy.sessions.registry import Keepers
 
 
 def create_app(settings: Settings | None = None) -> Starlette:

@@ -16,21 +16,47 @@ from yarl import URL
 
 from danshari.errors import ArgumentError
 from danshari.formats import named
-from danshari.proxy.accounts import Accounts
-from danshari.proxy.answers import Watch
-from danshari.proxy.calls import Call, Gone, Receive, Scope, Send, TooLarge, until_gone
-from danshari.proxy.gates import Gates
-from danshari.proxy.headers import AUTOMATIC, TOKEN_HEADER, answer_headers, beginning, forwarded, has_body, unpacked
-from danshari.proxy.hopping import Exchange
+from danshari.proxy.body.outgoing import (
+    OFF_HEADER,
+    Sending,
+    compacted,
+    opened,
+)
+from danshari.proxy.http.env_proxy import Gates
+from danshari.proxy.http.headers import (
+    AUTOMATIC,
+    TOKEN_HEADER,
+    answer_headers,
+    beginning,
+    forwarded,
+    has_body,
+    unpacked,
+)
+from danshari.proxy.http.overflow import (
+    LARGEST,
+    STATUSES,
+    Overflow,
+    overflow,
+)
+from danshari.proxy.http.request import (
+    Call,
+    Gone,
+    Receive,
+    Scope,
+    Send,
+    TooLarge,
+    until_gone,
+)
+from danshari.proxy.http.routes import Target, target_of
+from danshari.proxy.http.usage_watch import Watch
 from danshari.proxy.indexer import Indexer
-from danshari.proxy.lending import lent
-from danshari.proxy.plans import OFF_HEADER, Sending, compacted, opened
-from danshari.proxy.recalls import Recalls
-from danshari.proxy.registry import Keepers
-from danshari.proxy.rescue import LARGEST, STATUSES, Overflow, overflow
-from danshari.proxy.routes import Target, target_of
+from danshari.proxy.observe.accounting import Accounts
+from danshari.proxy.observe.tracing import Span, span
+from danshari.proxy.recall.loop import Exchange
+from danshari.proxy.recall.store import Recalls
+from danshari.proxy.sessions.lend_credentials import lent
+from danshari.proxy.sessions.registry import Keepers
 from danshari.proxy.settings import Settings
-from danshari.proxy.tracing import Span, span
 
 T = TypeVar("T")
 _log = logging.getLogger("danshari.proxy")

@@ -8,24 +8,26 @@ from pathlib import Path
 from typing import Any
 
 from danshari.errors import SessionError
-from danshari.sessions import (
+from danshari.sessions.base import Reader, Recorded
+from danshari.sessions.coding_agents import (
     aider,
-    atif,
-    chat_json,
     claude_code,
     cline,
     codex,
     entire,
-    nebius,
     opencode,
     openhands,
     openhands_sdk,
     pi,
     swe_agent,
+)
+from danshari.sessions.datasets import (
+    atif,
+    chat_json,
+    nebius,
     tau2,
     who_and_when,
 )
-from danshari.sessions.base import Reader, Recorded
 
 READERS: tuple[Reader, ...] = (
     claude_code.READER,

@@ -1,0 +1,1 @@
+"""Checks of the measure, of validity, of searches and of hand-overs."""

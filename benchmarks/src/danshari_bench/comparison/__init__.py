@@ -1,0 +1,1 @@
+"""The comparison of contenders over recorded sessions."""

@@ -1,0 +1,1 @@
+"""Speed, load and traffic."""

@@ -1,0 +1,85 @@
+"""What the context looks like at one moment: the signals that decide when to weigh, and what a report shows."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from danshari.analysis.facts import Facts
+from danshari.analysis.first_seen import LEAST, bare
+from danshari.analysis.phases import Phase
+from danshari.core.policy import Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signals:
+    """The monitor's reading (seed 3, S1)."""
+
+    phase: Phase = "explore"
+    phase_rounds: int = 0
+    """Rounds that the phase has lasted."""
+    density: float = 1.0
+    """New lines over all lines of the newest rounds' results; 1 where there are none."""
+    repeats: int = 0
+    """Calls among the newest rounds that ask what an earlier call had asked already."""
+    failed_again: int = 0
+    """Commands that failed in the newest rounds and had failed before with nothing changed between."""
+    growth: float = 0.0
+    """Tokens that the next round is likely to add: the mean of the newest rounds."""
+    reported: float = 0.0
+    """Input tokens the provider reported last; 0: none yet."""
+    idle: float = 0.0
+    """Seconds since the last request; 0: unknown."""
+    files: tuple[str, ...] = ()
+    """Files that the next step likely touches: edited last, newest first."""
+    failing: str = ""
+    """The command that fails at present."""
+
+    def trigger(self, policy: Policy) -> str:
+        """Name the signal that asks for weighing now; "" for none."""
+        if policy.density and self.density < policy.density:
+            return "low density"
+        if policy.on_phase and self.phase_rounds == 1 and self.phase in ("repair", "verify"):
+            return "phase change"
+        return ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON values."""
+        return {**asdict(self), "density": round(self.density, 3), "growth": round(self.growth)}
+
+
+def signals(facts: Facts, policy: Policy, *, reported: float = 0.0, idle: float = 0.0) -> Signals:
+    """Read the monitor."""
+    turns = facts.call_turns[-policy.density_rounds :]
+    if not turns:
+        return Signals(reported=reported, idle=idle)
+    first = facts.before(turns[0])
+    grown = sum(facts.tokens[first:])
+    edited = sorted(((at, path) for path, at in facts.changed.items()), reverse=True)
+    return Signals(
+        phase=facts.phases.at(facts.turn),
+        phase_rounds=facts.phases.since(),
+        density=_density(facts, first) if len(turns) == policy.density_rounds else 1.0,
+        repeats=facts.repeats(first),
+        failed_again=len(facts.failed_again_at(first)),
+        growth=grown / len(turns),
+        reported=reported,
+        idle=idle,
+        files=tuple(path for _, path in edited[:3]),
+        failing=facts.failing_now(),
+    )
+
+
+def _density(facts: Facts, first: int) -> float:
+    """Give the share of lines that no earlier result held."""
+    facts.past.grow_lines(len(facts.items))
+    new = total = 0
+    for at in range(first, len(facts.items)):
+        item = facts.items[at]
+        if item.kind == "result":
+            for line in item.text.split("\n"):
+                key = bare(line).strip()
+                if len(key) >= LEAST:
+                    total += 1
+                    new += not facts.past.line(key, at)
+    return new / total if total else 1.0

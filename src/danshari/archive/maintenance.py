@@ -1,0 +1,248 @@
+"""What keeps an archive in order: expiry, verification, figures, export and import."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from danshari.archive.base import Entry, entry_from_dict
+from danshari.archive.index import passages_of
+from danshari.archive.schema import COLUMNS, checksum, entry_of_row, unpacked
+from danshari.archive.sqlite import SqliteArchive
+from danshari.errors import ArchiveError
+
+DAYS: Mapping[str, float] = {"transient": 14, "process": 60, "evidence": 180, "conclusion": 730}
+"""Days after which originals of a tier may go; a default, for `danshari archive expire`."""
+ROUNDS: Mapping[str, int] = {}
+"""Rounds after which originals of a tier may go, counted to the session's newest original; none by default."""
+FORMAT = 1
+"""Format number of an export."""
+_DAY = 86_400.0
+_TEXT = "JOIN text ON text.id = entry.text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """What an expiry removed, or would remove: originals and bytes of their text."""
+
+    entries: int
+    size: int
+
+
+def expire(
+    archive: SqliteArchive,
+    *,
+    now: float,
+    days: Mapping[str, float] = DAYS,
+    rounds: Mapping[str, int] = ROUNDS,
+    most: int = 0,
+    spare: Iterable[str] = (),
+    dry_run: bool = False,
+) -> Expired:
+    """Remove originals past their tier's days or rounds, then the oldest until `most` bytes of text remain.
+
+    `most` = 0: no limit. Pinned originals and the sessions in `spare` stay; an unknown tier counts as process.
+    """
+    kept = [*spare]
+
+    def work(base: sqlite3.Connection) -> Expired:
+        due = _past_due(base, now, days, rounds, kept)
+        freed = _freed(base, due)
+        if most:
+            freed = _down_to(base, due, freed, most, kept)
+        if not dry_run:
+            _remove(base, due)
+            _forget_sessions(base, now - days.get("conclusion", DAYS["conclusion"]) * _DAY, kept)
+        return Expired(entries=len(due), size=freed)
+
+    return archive.transaction("written", work)
+
+
+def _free(kept: Sequence[str]) -> str:
+    return f"NOT pinned AND session NOT IN ({', '.join('?' * len(kept))})"
+
+
+def _past_due(
+    base: sqlite3.Connection, now: float, days: Mapping[str, float], rounds: Mapping[str, int], kept: Sequence[str]
+) -> dict[int, int]:
+    """Give the entries past their tier's days or rounds, each with the bytes of its text."""
+    due: dict[int, int] = {}
+    for tier, limit in days.items():
+        names = (tier, "") if tier == "process" else (tier, tier)
+        due.update(base.execute(
+            f"SELECT entry.id, size FROM entry {_TEXT} WHERE {_free(kept)} AND tier IN (?, ?) AND at < ?",
+            (*kept, *names, now - limit * _DAY)))  # fmt: skip
+    for tier, count in rounds.items():
+        due.update(base.execute(
+            f"SELECT entry.id, size FROM entry {_TEXT} WHERE {_free(kept)} AND tier = ? AND turn + ? < "
+            "(SELECT max(turn) FROM entry e WHERE e.session = entry.session)", (*kept, tier, count)))  # fmt: skip
+    return due
+
+
+def _down_to(base: sqlite3.Connection, due: dict[int, int], freed: int, most: int, kept: Sequence[str]) -> int:
+    """Add the oldest entries until at most `most` bytes of text would remain; give the bytes freed in all."""
+    total = base.execute("SELECT coalesce(sum(size), 0) FROM text").fetchone()[0]
+    oldest = base.execute(
+        f"SELECT entry.id, size FROM entry {_TEXT} WHERE {_free(kept)} ORDER BY at, entry.id",
+        kept,
+    ).fetchall()
+    for number, size in oldest:
+        if total - freed <= most:
+            break
+        if number not in due:
+            due[number] = size
+            freed = _freed(base, due) if len(due) < 200 or not len(due) % 100 else freed + size
+    return _freed(base, due)
+
+
+def _forget_sessions(base: sqlite3.Connection, before: float, kept: Sequence[str]) -> None:
+    """Remove the state of sessions that were not called since and whose originals are all gone."""
+    base.execute(
+        f"DELETE FROM session WHERE at < ? AND id NOT IN ({', '.join('?' * len(kept))}) "
+        "AND NOT EXISTS (SELECT 1 FROM entry WHERE session = session.id)",
+        (before, *kept),
+    )
+    base.execute("DELETE FROM edit WHERE session NOT IN (SELECT id FROM session)")
+
+
+def _freed(base: sqlite3.Connection, due: Mapping[int, int]) -> int:
+    """Give the bytes of the texts that no entry but those due holds."""
+    held: dict[int, tuple[int, int]] = {}
+    for number, size in due.items():
+        text = base.execute("SELECT text FROM entry WHERE id = ?", (number,)).fetchone()[0]
+        held[text] = (held.get(text, (0, 0))[0] + 1, size)
+    counted = (
+        (base.execute("SELECT count(*) FROM entry WHERE text = ?", (k,)).fetchone()[0], n, z)
+        for k, (n, z) in held.items()
+    )
+    return sum(size for all_, mine, size in counted if all_ == mine)
+
+
+def _remove(base: sqlite3.Connection, numbers: Iterable[int]) -> None:
+    for number in numbers:
+        row = base.execute(
+            f"SELECT {COLUMNS}, text.id, body FROM entry {_TEXT} WHERE entry.id = ?",
+            (number,),
+        ).fetchone()
+        entry, original = entry_of_row(row[:-2], unpacked(row[-1])), row[-2]
+        rows = {start: rest for start, *rest in passages_of(entry)}
+        for passage, start in base.execute("SELECT id, start FROM passage WHERE entry = ?", (number,)).fetchall():
+            base.execute(
+                "INSERT INTO word(word, rowid, body, head, scope) VALUES ('delete', ?, ?, ?, ?)",
+                (passage, *rows[start]),
+            )
+        base.execute("DELETE FROM passage WHERE entry = ?", (number,))
+        base.execute("DELETE FROM entry WHERE id = ?", (number,))
+        base.execute(
+            "DELETE FROM text WHERE id = ? AND NOT EXISTS (SELECT 1 FROM entry WHERE text = text.id)", (original,)
+        )
+
+
+def verify(archive: SqliteArchive) -> list[str]:
+    """Read everything back and list what is wrong; empty if all is well. Nothing is changed or set aside."""
+
+    def work(base: sqlite3.Connection) -> list[str]:
+        found = [f"file: {row[0]}" for row in base.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
+        for number, body, size, sum_ in base.execute("SELECT id, body, size, sum FROM text"):
+            try:
+                text = zlib.decompress(body)
+            except zlib.error as error:
+                found.append(f"original {number}: cannot be unpacked ({error})")
+                continue
+            if len(text) != size or checksum(text) != sum_:
+                found.append(f"original {number}: its bytes changed")
+        for what, query in _LINKS.items():
+            count = base.execute(query).fetchone()[0]
+            if count:
+                found.append(f"{count} {what}")
+        return found
+
+    try:
+        return archive.reading(work)
+    except ArchiveError as error:
+        return [str(error)]
+
+
+_LINKS = {
+    "entries have no original": "SELECT count(*) FROM entry WHERE text NOT IN (SELECT id FROM text)",
+    "originals belong to no entry": "SELECT count(*) FROM text WHERE id NOT IN (SELECT text FROM entry)",
+    "passages belong to no entry": "SELECT count(*) FROM passage WHERE entry NOT IN (SELECT id FROM entry)",
+    "entries are not in the index": "SELECT count(*) FROM entry WHERE id NOT IN (SELECT entry FROM passage) "
+    "AND id < (SELECT max(entry) FROM passage)",
+    "edits belong to no session": "SELECT count(*) FROM edit WHERE session NOT IN (SELECT id FROM session)",
+}
+
+
+def statistics(archive: SqliteArchive) -> dict[str, Any]:
+    """Give counts and sizes: originals, sessions, bytes of text and on disk, originals by tier, tool and project."""
+
+    def work(base: sqlite3.Connection) -> dict[str, Any]:
+        def one(query: str) -> Any:
+            return base.execute(query).fetchone()[0]
+
+        return {
+            "originals": one("SELECT count(*) FROM entry"),
+            "texts": one("SELECT count(*) FROM text"),
+            "sessions": one("SELECT count(DISTINCT session) FROM entry"),
+            "text_bytes": one("SELECT coalesce(sum(size), 0) FROM text"),
+            "packed_bytes": one("SELECT coalesce(sum(length(body)), 0) FROM text"),
+            "file_bytes": one("PRAGMA page_count") * one("PRAGMA page_size"),
+            **{
+                f"by_{column}": dict(base.execute(
+                    f"SELECT {column}, count(*) FROM entry GROUP BY 1 ORDER BY 2 DESC LIMIT 20"))
+                for column in ("tier", "name", "project")
+            },
+        }  # fmt: skip
+
+    return archive.reading(work)
+
+
+def last_turn(archive: SqliteArchive, session: str) -> int:
+    """Give the highest turn of a session's originals; 0 if there are none."""
+    return archive.reading(
+        lambda base: base.execute("SELECT max(turn) FROM entry WHERE session = ?", (session,)).fetchone()[0] or 0
+    )
+
+
+def export(archive: SqliteArchive, *, session: str = "") -> Iterator[str]:
+    """Give the archive, or one session's part of it, as JSON lines: a head line, then one line an original."""
+    yield json.dumps({"danshari_archive": FORMAT})
+    last = 0
+    while True:
+        rows = archive.reading(lambda base, last=last: base.execute(  # type: ignore[misc]
+            f"SELECT entry.id, {COLUMNS}, body FROM entry {_TEXT} "
+            "WHERE entry.id > ? AND (? = '' OR session = ?) ORDER BY entry.id LIMIT 200",
+            (last, session, session)).fetchall())  # fmt: skip
+        if not rows:
+            return
+        for row in rows:
+            yield json.dumps(asdict(entry_of_row(row[1:-1], unpacked(row[-1]))), ensure_ascii=True)
+        last = rows[-1][0]
+
+
+def load(archive: SqliteArchive, lines: Iterable[str]) -> int:
+    """Take an export in; give the number of originals read. Raises ArchiveError at the first line that is none."""
+    batch: list[Entry] = []
+    count = 0
+    for number, line in enumerate(lines, 1):
+        try:
+            value = json.loads(line)
+            if number == 1:
+                if value.get("danshari_archive") != FORMAT:
+                    raise ValueError(f"format {value.get('danshari_archive')!r}, this danshari reads {FORMAT}")
+                continue
+            batch.append(entry_from_dict(value))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ArchiveError(
+                f"line {number} is no line of an export: {error} ({count} originals were read)"
+            ) from None
+        count += 1
+        if len(batch) == 500:
+            archive.put(batch)
+            batch = []
+    archive.put(batch)
+    return count

@@ -1,0 +1,199 @@
+"""`danshari compact`: one list of messages in, the messages to send out."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from danshari import data
+from danshari.cli.common import PATHS, emit_json, err
+from danshari.compaction import Compaction
+from danshari.compactor import Compactor, compact
+from danshari.core.summary import Request
+from danshari.errors import ArgumentError, ModelError, SessionError
+from danshari.formats import FORMATS, named
+from danshari.pipeline.handover import handover_text
+from danshari.sessions import Recorded, read
+from danshari.summarizers import Summarizer, endpoint, provider
+from danshari.summarizers.endpoint import KEYS, Style
+
+SHOWN = ("document", "diff", "prompt")
+
+
+@click.command("compact")
+@click.argument("file", type=PATHS)
+@click.option("--policy", default="balanced", show_default=True, help="Preset name or path of a policy file.")
+@click.option("--window", type=int, help="Context window in tokens. [default: the model's]")
+@click.option("--model", help="Model name, for window, prices and token estimate.")
+@click.option("--format", "format_name", type=click.Choice(list(FORMATS)), help="Wire format. [default: detected]")
+@click.option("--sent", default=0, show_default=True, help="Leading messages a provider has seen; editing those costs.")
+@click.option("--session", "number", default=1, show_default=True, help="Which session, if FILE holds several.")
+@click.option("--major", is_flag=True, help="Make a major compaction, whatever the size.")
+@click.option("--focus", help="What matters next; the hand-over keeps to it. Needs --major.")
+@click.option("--until", type=int, help="Let only the messages before this number leave. Needs --major.")
+@click.option("--summarizer", help="provider:model, or the URL of a compatible endpoint; may patch the hand-over. "
+              "Needs --major. [default: no model is asked]")  # fmt: skip
+@click.option("--summary-model", help="Model named to the summarizer. [default: the agent's]")
+@click.option("--summary-window", default=0, help="Context window of the summarizer, in tokens. [default: the agent's]")
+@click.option("--show", type=click.Choice(SHOWN), help="Print this instead of the messages: the hand-over, what leaves "
+              "and stays, or the prompt a summarizer would get. Needs --major.")  # fmt: skip
+@click.option("--out", "out_path", type=PATHS, help="Write the messages to this file instead of standard output.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the whole result as JSON: figures, edits and (without --out) messages.",
+)
+def compact_command(
+    file: Path,
+    policy: str,
+    window: int | None,
+    model: str | None,
+    format_name: str | None,
+    sent: int,
+    number: int,
+    major: bool,
+    focus: str | None,
+    until: int | None,
+    summarizer: str | None,
+    summary_model: str | None,
+    summary_window: int,
+    show: str | None,
+    out_path: Path | None,
+    as_json: bool,
+) -> None:
+    """Compact the messages in FILE and print what should be sent.
+
+    FILE is a list of messages, a whole request, or any recorded session. The summary goes to standard error.
+    """
+    for given, name in ((focus, "--focus"), (until, "--until"), (summarizer, "--summarizer"), (show, "--show")):
+        if given is not None and not major:
+            raise ArgumentError(f"{name} needs --major")
+    _check_out(out_path)
+    session = chosen(file, number)
+    if format_name and not fits(session, format_name):
+        raise ArgumentError(f"{file} is {session.format}; --format {format_name} does not fit")
+    if sent > len(session.messages):
+        raise ArgumentError(f"--sent {sent}: {file} holds {len(session.messages)} messages")
+    settings: dict[str, Any] = {
+        "policy": data.load_policy(policy),
+        "model": model or session.model or None,
+        "window": window,
+        "format": format_name or session.format,
+    }
+    if major:
+        asked: list[Request] = []
+        door = None
+        if summarizer and show != "prompt":
+            door = summarizer_of(summarizer, summary_model or "", summary_window)
+        result = _major(session, settings, focus, until, door, asked, ask=show != "prompt")
+        if show == "prompt":
+            _print_prompt(asked)
+            return
+    else:
+        result = compact(session.messages, sent=sent, **settings)
+    err.print(str(result), highlight=False, markup=False, soft_wrap=True)
+    _write(result, session, out_path, show, as_json=as_json)
+
+
+def _check_out(out_path: Path | None) -> None:
+    if out_path is not None and (out_path.is_dir() or not out_path.parent.is_dir()):
+        raise ArgumentError(
+            f"--out {out_path}: {'is a folder' if out_path.is_dir() else 'no such folder'}; name a file"
+        )
+
+
+def chosen(file: Path, number: int) -> Recorded:
+    """Read one session of a file; raises ArgumentError or SessionError where there is none."""
+    sessions = list(read(file))
+    if not 1 <= number <= len(sessions):
+        raise ArgumentError(f"--session {number}: {file} holds {len(sessions)} session(s)")
+    session = sessions[number - 1]
+    if not session.messages and session.malformed:
+        raise SessionError(f"{file}: {session.malformed} malformed records and no message")
+    if session.malformed:
+        err.print(f"note: {session.malformed} malformed records were left out", highlight=False)
+    return session
+
+
+def _major(
+    session: Recorded,
+    settings: dict[str, Any],
+    focus: str | None,
+    until: int | None,
+    door: Summarizer | None,
+    asked: list[Request],
+    *,
+    ask: bool,
+) -> Compaction:
+    """Make a major compaction; what a summarizer was asked is noted."""
+
+    def noted(request: Request) -> Any:
+        asked.append(request)
+        if door is None:
+            raise ModelError("not asked: the prompt is only shown")
+        return door.door(request)
+
+    spoken = replace(door, door=noted) if door else Summarizer(door=noted) if not ask else None
+    with err.status("working the hand-over out") if err.is_terminal else nullcontext():
+        return Compactor(**settings, summarizer=spoken).compact(
+            session.messages, force="full", focus=focus, until=until
+        )
+
+
+def summarizer_of(name: str, model: str, window: int = 0) -> Summarizer:
+    """Make a summarizer of a URL or of provider:model; keys come from the environment."""
+    if name.startswith(("http://", "https://")):
+        style: Style = "anthropic" if name.rstrip("/").endswith("/messages") or "anthropic" in name else "openai-chat"
+        key = os.environ.get(KEYS[style], "")
+        if not model:
+            raise ArgumentError(f"--summarizer {name}: name a model with --summary-model")
+        return endpoint(name, model=model, key=key, style=style, window=window)
+    return provider(name, window=window)
+
+
+def _print_prompt(asked: list[Request]) -> None:
+    if not asked:
+        err.print("nothing would be asked: no older round can leave, or the margin is too small", highlight=False)
+    for request in asked[:1]:
+        for piece in named(request.format).split(request.messages[-1]):
+            sys.stdout.write(piece.text + "\n")
+
+
+def _write(result: Compaction, session: Recorded, out_path: Path | None, show: str | None, *, as_json: bool) -> None:
+    if show == "document":
+        sys.stdout.write((handover_text(result.handover) if result.handover else "no hand-over was made") + "\n")
+    elif show == "diff":
+        _print_diff(result, session)
+    if out_path is not None:
+        out_path.write_text(json.dumps(result.messages, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        err.print(f"wrote {len(result.messages)} messages to {out_path}", highlight=False, markup=False, soft_wrap=True)
+    if as_json:
+        emit_json(result.to_dict(messages=out_path is None))
+    elif out_path is None and show is None:
+        json.dump(result.messages, sys.stdout, ensure_ascii=False, indent=1)
+        sys.stdout.write("\n")
+
+
+def _print_diff(result: Compaction, session: Recorded) -> None:
+    """Say of every message whether it stays, changes or leaves."""
+    kept = {id(m) for m in result.messages}
+    shown = [m for m in result.messages if id(m) not in {id(s) for s in session.messages}]
+    for number, message in enumerate(session.messages):
+        text = " ".join(json.dumps(message, ensure_ascii=False, default=str).split())
+        sys.stdout.write(f"{'=' if id(message) in kept else '-'} {number:4} {len(text):7} {text[:110]}\n")
+    for message in shown:
+        text = " ".join(json.dumps(message, ensure_ascii=False, default=str).split())
+        sys.stdout.write(f"+      {len(text):7} {text[:110]}\n")
+
+
+def fits(session: Recorded, name: str) -> bool:
+    """Say whether a session may be read as the named format: no message of it is unmistakably another's."""
+    return session.format == name or not FORMATS[session.format].matches(session.messages)

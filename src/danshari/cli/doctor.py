@@ -1,0 +1,63 @@
+"""`danshari doctor`: the five classic symptoms, with cause, evidence and the policy field to turn."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from danshari import data
+from danshari.archive.location import data_home, open_archive
+from danshari.archive.maintenance import last_turn
+from danshari.cli.common import PATHS, emit_json, out
+from danshari.cli.compact import chosen
+from danshari.errors import SessionError
+from danshari.pipeline.resume import stored_session
+from danshari.replay.diagnosis import Symptom, diagnose, diagnose_stored
+
+
+@click.command("doctor")
+@click.argument("source", metavar="FILE|SESSION")
+@click.option("--policy", default="balanced", show_default=True, help="Preset or policy file to diagnose.")
+@click.option("--session", "number", default=1, show_default=True, help="Which session, if FILE holds several.")
+@click.option("--archive", "path", type=PATHS, help="Archive that holds SESSION. [default: the user's]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def doctor_command(source: str, policy: str, number: int, path: Path | None, as_json: bool) -> None:
+    """Diagnose the recorded session in FILE under a policy, or SESSION as the archive stored it.
+
+    Failed attempts repeated, compactions that failed, edit points lost, recalls that found nothing, compactions too
+    often. A stored session has no messages: what was asked for again stands for lost edit points and attempts.
+    Exit code 3 if a compaction failed.
+    """
+    data.load_policy(policy)
+    found = diagnose(chosen(Path(source), number), policy) if Path(source).exists() else _stored(source, path)
+    if as_json:
+        emit_json([
+            {"symptom": s.name, "seen": s.seen, "of": s.of, "cause": s.cause, "turn": s.turn,
+             "evidence": list(s.evidence)}
+            for s in found
+        ])  # fmt: skip
+    for s in () if as_json else found:
+        mark = "[red]✗[/red]" if s.present else "[green]✓[/green]"
+        out.print(f"{mark} {s.name}: {s.seen} of {s.of}", highlight=False)
+        if s.present:
+            out.print(f"    cause: {s.cause}", highlight=False, markup=False, soft_wrap=True)
+            for line in s.evidence:
+                out.print(f"    seen:  {line}", highlight=False, markup=False, soft_wrap=True)
+            out.print(f"    turn:  {s.turn}", highlight=False, markup=False, soft_wrap=True)
+    if any(s.present and s.name == "compaction fails" for s in found):
+        sys.exit(3)
+
+
+def _stored(name: str, path: Path | None) -> list[Symptom]:
+    where = path if path is not None else data_home() / "archive.db"
+    if not where.exists():
+        raise SessionError(f"{name}: no such file, and no archive at {where} that could hold such a session")
+    with open_archive(where) as archive:
+        session = stored_session(archive, name)
+        if session is None:
+            known = [row["session"] for row in archive.sessions()][:5]
+            raise SessionError(f"{name}: no such file, and no such session in {where}; newest there: "
+                               f"{', '.join(known) or 'none'}")  # fmt: skip
+        return diagnose_stored(session, max(last_turn(archive, name), session.commit_turn, 1))

@@ -1,0 +1,116 @@
+"""`danshari train`: learn the line scorer from recorded sessions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from danshari import data
+from danshari.cli.common import PATHS, each, emit_json, err, load_sessions, notes, out, percent, table, write_json
+from danshari.core.line_weights import Weights
+from danshari.errors import ArgumentError
+from danshari.training.examples import examples_of
+from danshari.training.train import (
+    SHARES,
+    folds_of,
+    judged,
+    train,
+)
+
+_LEAST_NEEDED = 200
+"""Needed lines below which nothing is learned."""
+_NAME = "scorer.json"
+
+
+@click.command("train")
+@click.argument("paths", nargs=-1, type=PATHS)
+@click.option("--out", "target", type=PATHS, help="File to write the weights to. [default: scorer.json in your folder]")
+@click.option("--dry-run", is_flag=True, help="Judge only; write nothing.")
+@click.option("--reset", is_flag=True, help="Go back to the weights that came with danshari; PATHS are not read.")
+@click.option("--json", "as_json", is_flag=True, help="Print the training report as JSON.")
+def train_command(paths: tuple[Path, ...], target: Path | None, dry_run: bool, reset: bool, as_json: bool) -> None:
+    """Learn from recorded sessions which lines later actions need.
+
+    Every result's lines are examples; whether a later action referred to one is the label. The report holds each
+    repository against weights learned without it, beside recency, rarity and BM25 to the task, and says which weights
+    changed most. Weights in your own folder come before ours.
+    """
+    target = target or data.home() / _NAME
+    if reset:
+        _reset(target)
+        return
+    if not paths:
+        raise click.UsageError("Missing argument 'PATHS...': files or folders of recorded sessions")
+    sessions, skipped = load_sessions(paths)
+    examples = each(examples_of, sessions, "taking examples")
+    needed = sum(need > 0 for e in examples for block in e.blocks.values() for need in block.need)
+    if needed < _LEAST_NEEDED:
+        raise ArgumentError(
+            f"{needed} lines in {len(sessions)} sessions were needed by a later action; {_LEAST_NEEDED} are the least "
+            "to learn from: give more sessions"
+        )
+    folds = folds_of(examples)
+    jobs = [[e for n, e in enumerate(examples) if n not in set(fold)] for fold in folds]
+    *learned, weights = each(train, [*jobs, examples], "learning")
+    report = {
+        "sessions": len(sessions), "repositories": len({e.repository for e in examples}), "folds": len(folds),
+        "families": judged(examples, folds, learned),
+    }  # fmt: skip
+    weights = Weights(families=weights.families, report=report)
+    changed = _changed(data.line_weights(), weights)
+    if not dry_run:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_json(target, weights.to_dict())
+    if as_json:
+        emit_json({**report, "changed": changed, "written": "" if dry_run else str(target)})
+        return
+    notes(skipped)
+    _print(report, changed)
+    err.print(f"weights: {target}" if not dry_run else "nothing written (--dry-run)", highlight=False)
+
+
+def _reset(target: Path) -> None:
+    kept = target.with_suffix(".json.old")
+    if not target.is_file():
+        err.print(f"{target}: no weights of your own; ours are in use", highlight=False)
+        return
+    target.replace(kept)
+    err.print(f"ours are in use; yours were kept as {kept}", highlight=False)
+
+
+def _changed(before: Weights | None, after: Weights) -> list[dict[str, Any]]:
+    """List the weights that moved most against those in use."""
+    from danshari.shorten.line_scorer import FEATURES
+
+    buckets = {f.name: f.buckets for f in FEATURES}
+    rows: list[dict[str, Any]] = []
+    for family, found in after.families.items():
+        old = before.families[family].features if before else {}
+        for name, weights in found.features.items():
+            for number, weight in enumerate(weights):
+                was = old[name][number] if name in old else 0.0
+                rows.append(
+                    {"family": family, "feature": name, "bucket": buckets[name][number], "was": was, "is": weight}
+                )
+    return sorted(rows, key=lambda row: -abs(row["is"] - row["was"]))[:12]
+
+
+def _print(report: dict[str, Any], changed: list[dict[str, Any]]) -> None:
+    for family, found in report["families"].items():
+        title = (
+            f"{family}: {found['lines']:,} lines of {found['sessions']} sessions, {found['needed']:,} needed later "
+            f"({percent(found['needed'] / max(found['lines'], 1))}); {report['folds']} folds by repository"
+        )
+        rows = table(
+            "order", "AUC", "inside", *(f"{round(100 * s)} % of lines' characters" for s in SHARES), title=title
+        )
+        for label, row in found["rows"].items():
+            recalls = [f"{row[f'recall_{round(100 * s)}']:.2f}" for s in SHARES]
+            rows.add_row(label, f"{row['auc']:.3f}", f"{row['auc_inside']:.3f}", *recalls)
+        out.print(rows)
+    moved = table("weight", "was", "is", title="weights that moved most")
+    for row in changed:
+        moved.add_row(f"{row['family']} · {row['feature']}: {row['bucket']}", f"{row['was']:+.2f}", f"{row['is']:+.2f}")
+    out.print(moved)

@@ -1,0 +1,37 @@
+"""Which language the user writes in, among those we have words for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from danshari.analysis.facts import Facts
+from danshari.analysis.markers import Markers
+from danshari.core.handover_markdown import Phrases
+
+_WORD = re.compile(r"[^\W\d_]+")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|[^\s/\\_]*[/\\_]\S*", re.DOTALL)
+_LOOKED_AT = 6_000
+"""Characters of the user's words that decide."""
+
+
+def spoken(texts: Iterable[str], languages: Iterable[Phrases], *, default: str = "en") -> str:
+    """Name the language of texts: by script where that decides, else by frequent small words; else the default."""
+    text = _CODE.sub(" ", "\n".join(texts)[: 2 * _LOOKED_AT])[:_LOOKED_AT]
+    rows = list(languages)
+    letters = sum(c.isalpha() for c in text)
+    if not letters:
+        return default
+    for row in sorted(rows, key=lambda r: r.language in ("zh",)):  # kana before the characters Japanese shares
+        if row.script and len(re.findall(row.script, text)) > (0.05 if row.language == "ja" else 0.15) * letters:
+            return row.language
+    words = [w.lower() for w in _WORD.findall(text)]
+    scores = {r.language: sum(w in r.common for w in words) for r in rows if r.common}
+    best = max(scores, key=lambda code: (scores[code], code == default), default=default)
+    return best if scores.get(best, 0) > max(scores.get(default, 0), 0.08 * len(words)) else default
+
+
+def language_of(facts: Facts, markers: Markers, languages: Iterable[Phrases]) -> str:
+    """Name the language of a conversation's user."""
+    texts = [markers.own_words(facts.items[at].text) for at in facts.users]
+    return spoken([t[:2000] for t in texts[-8:] + texts[:1]], languages)

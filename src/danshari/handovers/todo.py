@@ -1,0 +1,149 @@
+"""What is the case now: open todo items and plans, what still runs, skills in use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from danshari.analysis.facts import Facts
+from danshari.analysis.markers import Markers
+from danshari.core.handover import Point
+from danshari.core.handover_markdown import Phrases
+from danshari.core.text import parse_arguments
+
+_NUMBER = re.compile(r"#?(\d+)")
+_STEP = re.compile(r"^\s*(?:\d+[.)]|[-*]|#{1,6})\s+\S")
+_TEXTS = ("content", "step", "subject", "text", "title", "description", "task")
+_DESCRIBED = 160
+"""Characters of what is said beside a running thing's id."""
+
+
+def todo(facts: Facts, places: Iterable[int], markers: Markers) -> list[Point]:
+    """Give the newest state of todo lists and plans, grouped by status; what is over is only counted by its text."""
+    lists: dict[str, dict[str, tuple[str, str]]] = {}
+    """Tool family → item id → (status, text)."""
+    latest: dict[str, int] = {}
+    plans: list[Point] = []
+    for at in places:
+        item = facts.items[at]
+        if item.kind != "call" or facts.acts[at].kind != "plan":
+            continue
+        given = parse_arguments(item.text)
+        whole = list(_rows(given))
+        if isinstance(given.get("plan"), str):
+            plans = [Point(text=given["plan"], label="plan", turn=item.turn, source=(item.id,))]
+        elif whole or any(value == [] for value in given.values()):
+            lists[item.name] = {str(n): row for n, row in enumerate(whole)}
+            latest[item.name] = at
+        else:
+            _single(facts, at, given, lists.setdefault("task", {}))
+            latest["task"] = at
+    found = list(plans)
+    for name, rows in lists.items():
+        found += _grouped(rows, facts, latest[name], markers)
+    return found
+
+
+def _rows(value: Any) -> Iterator[tuple[str, str]]:
+    """Find the items of a whole list: objects with a status and a text."""
+    if isinstance(value, list):
+        for inner in value:
+            if isinstance(inner, Mapping):
+                text = next((inner[k] for k in _TEXTS if isinstance(inner.get(k), str)), None)
+                if text and "status" in inner:
+                    yield str(inner["status"]), text
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _rows(inner)
+
+
+def _single(facts: Facts, at: int, given: Mapping[str, Any], rows: dict[str, tuple[str, str]]) -> None:
+    """Follow tools that make and change one item a call."""
+    ident = next((str(given[k]) for k in ("taskId", "task_id", "id") if given.get(k) is not None), "")
+    text = next((given[k] for k in _TEXTS if isinstance(given.get(k), str)), "")
+    if not ident and text:
+        result = facts.result_of.get(at)
+        named = _NUMBER.search(facts.items[result].text) if result is not None else None
+        ident = named.group(1) if named else str(len(rows) + 1)
+    if not ident:
+        return
+    status, known = rows.get(ident, ("pending", ""))
+    rows[ident] = (str(given.get("status", status)), known or text)
+
+
+def _grouped(rows: Mapping[str, tuple[str, str]], facts: Facts, at: int, markers: Markers) -> Iterator[Point]:
+    groups: dict[str, list[str]] = {}
+    for status, text in rows.values():
+        if text:
+            groups.setdefault(status, []).append(text)
+    order = sorted(groups, key=lambda s: (s in markers.done, s != "in_progress"))
+    for status in order:
+        item = facts.items[at]
+        yield Point(
+            text="\n".join(groups[status]),
+            label=status,
+            turn=item.turn,
+            source=(item.id,),
+            key=f"todo:{item.name}:{status}",
+        )
+
+
+def handles(facts: Facts, places: Iterable[int], markers: Markers, phrases: Phrases) -> list[Point]:
+    """Name what was started and not seen to end: background jobs, agents, processes."""
+    alive: dict[str, Point] = {}
+    for at in places:
+        item = facts.items[at]
+        if item.kind not in ("result", "text") or item.role == "assistant":
+            continue
+        probe = item.text[:4000]
+        for name in [n for n in alive if _mentions(probe, n)]:
+            if markers.ended.search(probe) and not markers.running.search(probe):
+                del alive[name]
+        started = markers.running.search(probe) if item.kind == "result" else None
+        if started is None:
+            continue
+        near = probe[max(started.start() - 200, 0) : started.end() + 200]
+        for name in dict.fromkeys(markers.handle.findall(near)):
+            alive[name] = Point(
+                text=f"{name} · {phrases.texts['running']} · {_about(facts, at)}",
+                turn=item.turn, source=(item.id,), key=name,
+            )  # fmt: skip
+    inside = set(places)
+    for call in facts.pending.values():
+        if call not in inside:
+            continue
+        item = facts.items[call]
+        alive[item.call] = Point(
+            text=f"{item.name} · {phrases.texts['running']} · {' '.join(item.text.split())[:_DESCRIBED]}",
+            turn=item.turn, source=(item.id,), key=item.call,
+        )  # fmt: skip
+    return list(alive.values())
+
+
+def _mentions(text: str, name: str) -> bool:
+    """Say whether a name stands in a text as a whole word."""
+    return name in text and bool(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text))
+
+
+def _about(facts: Facts, at: int) -> str:
+    call = facts.call_of.get(at)
+    said = facts.items[call].text if call is not None else facts.items[at].text
+    given = parse_arguments(said)
+    words = next((str(given[k]) for k in ("description", "command", "cmd", "prompt") if given.get(k)), said)
+    return " ".join(words.split())[:_DESCRIBED]
+
+
+def skills(facts: Facts, places: Iterable[int], markers: Markers) -> list[Point]:
+    """Quote the steps and rules of skills that were loaded, newest load only."""
+    found: dict[str, Point] = {}
+    for at in places:
+        act, item = facts.act_at(at), facts.items[at]
+        if item.kind != "result" or act is None or act.kind != "skill":
+            continue
+        given = parse_arguments(facts.items[facts.call_of[at]].text)
+        name = next((str(v) for v in given.values() if isinstance(v, str)), item.name)
+        lines = [x for x in item.text.split("\n") if _STEP.match(x) or markers.imperative.search(x)]
+        if lines:
+            found[name] = Point(text="\n".join(lines), label=name, turn=item.turn, source=(item.id,), key=name)
+    return list(found.values())

@@ -1,0 +1,1 @@
+"""One request, step by step: read, analyse, admit, plan, commit, write."""

@@ -1,0 +1,72 @@
+"""Taking edits back: undo of the last batch, and pins that show again what was edited."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from danshari.compaction import Compaction
+from danshari.core.edits import Drop, Edit, Fold, Ledger, Restore, resolve
+from danshari.errors import ArgumentError
+from danshari.pipeline.decide import Decision
+from danshari.pipeline.run import Run
+from danshari.pipeline.tracker import Track, touched_by
+
+
+def undo(run: Run) -> Compaction:
+    """Take the last batch back; the ledger is appended to, so the undo itself can be replayed."""
+    track = run.track
+    if not run.session.batches:
+        raise ArgumentError("nothing to undo: no batch was committed in this session")
+    if track is None:
+        raise ArgumentError("call compact with the messages once before undo (after load or a model switch)")
+    start, end = run.session.batches[-1]
+    ledger = run.session.ledger
+    restore(run, track, [at for edit in ledger[start:end] for at in touched_by(track, edit)], ledger[:start], "undo")
+    run.session = replace(run.session, batches=run.session.batches[:-1])
+    if any(isinstance(edit, Fold) for edit in ledger[start:end]):
+        run.session = replace(run.session, handovers=run.session.handovers[:-1], majors=run.session.majors[:-1])
+    result = run.result(run.source if run.mode == "replace" else track.messages, [], Decision(), [], "none")
+    if run.mode == "replace":
+        run.remember(run.source, result)
+    return result
+
+
+def pin(run: Run, texts: Sequence[str]) -> None:
+    """Protect every item that contains one of `texts`, and show those again that were edited."""
+    run.policy = replace(run.policy, pinned=(*run.policy.pinned, *texts))
+    track = run.track
+    if track is None:
+        return
+    items = track.facts.items
+    edited = [at for at in {*track.effects.texts, *track.effects.gone} if items[at].kind != "reasoning"]
+    found = [at for at in edited if any(text in items[at].text for text in texts)]
+    restore(run, track, [*found, *_partners(track, found)], (), "pin")
+
+
+def _partners(track: Track, places: Sequence[int]) -> list[int]:
+    """List the calls and results that must come back with items that left as a whole."""
+    items, gone = track.facts.items, track.effects.gone
+    calls = {items[at].call for at in places if at in gone and items[at].call}
+    return [at for at in gone if items[at].call in calls and items[at].kind != "reasoning"]
+
+
+def restore(run: Run, track: Track, places: Sequence[int], before: Ledger, by: str) -> None:
+    """Show items as the ledger `before` showed them, and see to thinking whose prefix that changes."""
+    if not places:
+        return
+    items, wanted = track.facts.items, set(places)
+    shown = resolve(before, items, track.facts.index)
+    edits: list[Edit] = []
+    for at in sorted(wanted):
+        edits.append(Restore(id=items[at].id, by=by, why=by, seen=items[-1].id))
+        if at in shown.texts:
+            edits.append(replace(shown.texts[at], seen=items[-1].id))
+    dropped = {id(edit): edit for at, edit in shown.gone.items() if at in wanted and isinstance(edit, Drop)}
+    folded = [fold for start, (_, fold) in shown.folds.items() if start in wanted]
+    edits += [replace(drop, seen=items[-1].id) for drop in dropped.values()]
+    edits += [replace(fold, seen=items[-1].id) for fold in folded]
+    run.session = run.session.append(tuple(edits))
+    run.disturbed = min(wanted)
+    track.resolve(run.session.ledger)
+    run.bind()

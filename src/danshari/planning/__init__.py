@@ -1,0 +1,1 @@
+"""Which edits are legal, and which of them pay."""

@@ -1,0 +1,93 @@
+"""Named invariants: which edits are legal, and what must hold of every view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from danshari.analysis.facts import Facts
+from danshari.core.edits import Drop, Edit, Fold, Replace
+from danshari.core.items import Item
+from danshari.core.placeholder import is_ours
+from danshari.core.policy import Policy
+from danshari.core.text import is_object, valid_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """An edit that was not made, and the law it would have broken."""
+
+    edit: Edit
+    law: str
+    why: str
+
+
+def refuse(edit: Edit, facts: Facts, policy: Policy) -> Refusal | None:
+    """Check one proposed edit; None means it is legal."""
+    if isinstance(edit, Replace):
+        broken = _replacement(edit, facts, policy)
+    elif isinstance(edit, Drop | Fold):
+        broken = _span(edit, facts, policy)
+    else:
+        broken = None
+    return Refusal(edit=edit, law=broken[0], why=broken[1]) if broken else None
+
+
+def _replacement(edit: Replace, facts: Facts, policy: Policy) -> tuple[str, str] | None:
+    at = facts.index.get(edit.id)
+    if at is None:
+        return "target", "the item is not in the conversation"
+    item = facts.items[at]
+    if not valid_text(edit.text):
+        return "valid text", "the text holds a lone surrogate"
+    if item.kind == "reasoning":
+        if edit.text:
+            return "reasoning", "a reasoning block stays whole or leaves"
+        held = item.turn >= facts.turn and not facts.closed()
+        return ("newest round", "it belongs to the newest turn") if held else None
+    if item.kind not in ("call", "result"):
+        return "user words", "only calls and results may be replaced"
+    if item.turn >= facts.turn and at < facts.first_sight:
+        return "newest round", "it belongs to the newest turn"
+    if protected(item, policy):
+        return "protection", f"{item.name or 'this item'} is protected or pinned"
+    if is_ours(item.text):
+        return "idempotence", "the item is a placeholder already"
+    if item.call in facts.pending:
+        return "open call", "the call is still running"
+    if len(edit.text) > (1 - policy.margin) * len(item.text):
+        return "never longer", "the edit frees too little"
+    if item.kind == "call" and not is_object(edit.text):
+        return "arguments", "call arguments must be a JSON object"
+    return None
+
+
+def _span(edit: Drop | Fold, facts: Facts, policy: Policy) -> tuple[str, str] | None:
+    first, last = facts.index.get(edit.first), facts.index.get(edit.last)
+    if first is None or last is None or last < first:
+        return "target", "the span is not in the conversation"
+    items = facts.items
+    everything = isinstance(edit, Fold) and policy.shape == "seed"
+    newest = items[last].turn >= facts.turn and (not isinstance(edit, Fold) or items[last].role != "user")
+    if newest and not everything:
+        return "newest round", "the span reaches into the newest turn"
+    if any(facts.pending.get(item.call) is not None for item in items[first : last + 1] if item.call):
+        return "open call", "a call in the span is still running"
+    if facts.splits(first, last):
+        return "whole rounds", "the span cuts a round"
+    if isinstance(edit, Fold) and not valid_text(edit.text):
+        return "valid text", "the hand-over holds a lone surrogate"
+    kept = set(edit.keep) if isinstance(edit, Fold) else set()
+    halves = {item.call for item in items[first : last + 1] if item.id in kept and item.call}
+    if any(item.call in halves and item.id not in kept for item in items[first : last + 1] if item.kind != "media"):
+        return "whole rounds", "the span would leave a call without its result, or a result without its call"
+    for item in items[first : last + 1] if not everything else ():
+        if item.id not in kept and protected(item, policy):
+            return "protection", f"{item.name or 'an item'} in the span is protected or pinned"
+    return None
+
+
+def protected(item: Item, policy: Policy) -> bool:
+    """Say whether policy protects this item, by tool name or by pinned text."""
+    if item.kind in ("call", "result") and policy.protects(item.name):
+        return True
+    return any(pin in item.text for pin in policy.pinned)

@@ -1,0 +1,169 @@
+"""The planner: which proposals to commit now, in the currency of the provider's cache prices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Literal
+
+from danshari.analysis.facts import Facts
+from danshari.core.policy import Policy
+from danshari.core.pricing import Prices, earnings, rewrite_cost
+
+Pressure = Literal["none", "warn", "soft", "hard"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """One edit a pass would make: the item, an estimate of the tokens it frees, and how to write its text."""
+
+    at: int
+    freed: float
+    by: str
+    why: str
+    write: Callable[[], str | None]
+    """Gives the new text, or None where no shorter text can be written."""
+    until: int = -1
+    """Last position of a whole-round drop; -1 for a replacement."""
+    needs: int = -1
+    """Position of an item that must be shown whole for this edit to be true; -1 for none."""
+    fault: float = 1.0
+    """Weight of the policy's fault chance for this edit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What the planner knows about the moment, all sizes in tokens."""
+
+    facts: Facts
+    sizes: Sequence[float]
+    """Tokens of every item as the view shows it now (0 for what left)."""
+    sent: int
+    """Items before this position stood in an earlier request."""
+    prices: Prices
+    cold: bool
+    rounds_seen: int
+    rounds_left: float
+    """Rounds until the window is full at the pace so far."""
+    purse: float
+    """Units that a commit may put at risk."""
+    since_commit: int
+    signal: str = ""
+    """What the monitor asks for weighing by: low density, phase change; "" for nothing."""
+    learned: Mapping[str, float] = field(default_factory=dict)
+    """Tool kind → factor on the fault of its edits, from recalls."""
+    resting: bool = False
+    """Whether the last weighing held so much that it is not repeated yet."""
+    pressure: Pressure = "none"
+    need: float = 0.0
+    """Tokens to free under force, to come below the line that was crossed."""
+    spare: float = 0.0
+    """Tokens to free beyond that, as far as gentle means go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The planner's decision with its figures, in units of base input tokens."""
+
+    batch: tuple[Proposal, ...] = ()
+    held: tuple[Proposal, ...] = ()
+    earn: float = 0.0
+    cost: float = 0.0
+    faults: float = 0.0
+    why: str = ""
+
+
+def pressure_of(tokens: float, window: int, reserve: float, policy: Policy) -> Pressure:
+    """Grade the fill of the window: warn at 85 % of the soft line, soft, hard at window − reserve."""
+    soft = soft_line(window, policy)
+    if tokens >= window - reserve:
+        return "hard"
+    if tokens >= soft:
+        return "soft"
+    return "warn" if tokens >= 0.85 * soft else "none"
+
+
+def soft_line(window: int, policy: Policy) -> float:
+    """Give the token count at which the policy evaluates under pressure."""
+    return float(policy.token_trigger or policy.evaluate * policy.active * window)
+
+
+def due(situation: Situation, policy: Policy) -> str:
+    """Say why proposals should be weighed now, or the empty string to leave everything as it is."""
+    if policy.commit == "always":
+        return "every round"
+    if situation.pressure == "hard" or (situation.pressure == "soft" and policy.commit == "trigger"):
+        return "forced"
+    if policy.commit == "trigger":
+        return ""
+    if situation.cold:
+        return "cold cache"
+    if policy.commit == "cold":
+        return ""
+    if situation.resting:
+        return ""
+    if situation.pressure == "soft" and situation.since_commit * 2 >= policy.cooldown:
+        return "soft line"
+    if situation.signal and situation.since_commit * 2 >= policy.cooldown:
+        return situation.signal
+    return "gain" if situation.since_commit >= policy.cooldown else ""
+
+
+def plan(proposals: Iterable[Proposal], situation: Situation, policy: Policy, why: str) -> Plan:
+    """Choose the batch that starts where its net earnings are best, or hold everything."""
+    found = sorted(proposals, key=lambda p: p.at)
+    if not found:
+        return Plan(why=why)
+    if why == "every round":
+        return Plan(batch=tuple(found), why=why)
+    best = _best(found, situation, policy)
+    if best is None:
+        return Plan(held=tuple(found), why=why)
+    start, earn, cost, faults = best
+    chosen = Plan(batch=tuple(found[start:]), held=tuple(found[:start]), earn=earn, cost=cost, faults=faults, why=why)
+    if sum(p.freed for p in chosen.batch) < policy.least and not situation.cold:
+        return Plan(held=tuple(found), earn=earn, cost=cost, faults=faults, why=why)
+    return chosen
+
+
+def _best(found: Sequence[Proposal], situation: Situation, policy: Policy) -> tuple[int, float, float, float] | None:
+    """Find the start index with the best earn − factor × cost − faults above zero, and its figures."""
+    prices = situation.prices
+    horizon = max(min(max(policy.horizon, situation.rounds_seen), situation.rounds_left), 1.0)
+    before = [0.0, *accumulate(situation.sizes)]
+    sent_total = before[min(situation.sent, len(before) - 1)]
+    total = before[-1]
+    best: tuple[int, float, float, float] | None = None
+    best_net = 0.0
+    freed = freed_sent = faults = 0.0
+    for start in range(len(found) - 1, -1, -1):
+        proposal = found[start]
+        freed += proposal.freed
+        if proposal.at < situation.sent:
+            freed_sent += proposal.freed
+        faults += policy.fault * proposal.fault * (prices.read * total + prices.write * proposal.freed)
+        after = max(sent_total - before[proposal.at] - freed_sent, 0.0) if proposal.at < situation.sent else 0.0
+        cost = rewrite_cost(prices, after, cold=situation.cold)
+        earn = earnings(prices, freed, horizon, cold=situation.cold)
+        net = earn - policy.factor * cost - faults
+        if net > best_net and cost + faults <= situation.purse:
+            best_net, best = net, (start, earn, cost, faults)
+    return best
+
+
+def forced(proposals: Iterable[Proposal], need: float) -> Plan:
+    """Take proposals in their order until `need` tokens are freed."""
+    batch: list[Proposal] = []
+    freed = 0.0
+    for proposal in proposals:
+        if freed >= need:
+            break
+        batch.append(proposal)
+        freed += proposal.freed
+    return Plan(batch=tuple(batch), why="forced")
+
+
+def rest_after(plan: Plan, turn: int) -> int:
+    """Give the turn at which held proposals are weighed again: one turn later for every hundred of them."""
+    return turn + len(plan.held) // 100

@@ -1,0 +1,1 @@
+"""Request bodies read and rewritten as bytes."""

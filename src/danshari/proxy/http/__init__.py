@@ -1,0 +1,1 @@
+"""Requests, responses and headers as they cross the proxy."""

@@ -1,0 +1,1 @@
+"""Metrics, spans, figures of sessions and the status page."""

@@ -1,0 +1,1 @@
+"""Recall tools answered by the proxy itself, hidden from the client."""

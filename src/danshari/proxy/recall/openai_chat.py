@@ -1,0 +1,202 @@
+"""Hidden recalls in chat completions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from danshari.proxy.http.usage_watch import data_of, parsed
+from danshari.proxy.recall.shape import (
+    NAMES,
+    Hidden,
+    Shown,
+    Turn,
+    summed,
+)
+from danshari.proxy.recall.sse import value_of, written
+
+
+class Chat:
+    """Tool calls: a hidden one is dropped and those after it move up."""
+
+    def stream(self) -> ChatStream:
+        """Begin to show a stream."""
+        return ChatStream()
+
+    def turn(self, answer: Mapping[str, Any]) -> Turn:
+        """Take an answer apart."""
+        return _turn(_message(answer), (answer.get("choices") or [{}])[0].get("finish_reason"))
+
+    def visible(self, answer: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Give an answer as the client sees it; what earlier answers said comes first."""
+        said = [_message(a).get("content") for a in (*earlier, answer)]
+        message = {**_message(answer), "content": "\n\n".join(s for s in said if isinstance(s, str) and s) or None}
+        calls = [c for c in message.get("tool_calls") or () if not _hides(c)]
+        message.pop("tool_calls", None)
+        choice = dict(answer["choices"][0])
+        if calls:
+            message["tool_calls"] = calls
+        elif choice.get("finish_reason") == "tool_calls":
+            choice["finish_reason"] = "stop"
+        usage = summed([a.get("usage") or {} for a in (*earlier, answer)])
+        head, others = earlier[0] if earlier else answer, answer["choices"][1:]
+        return {**answer, "id": head.get("id"), "choices": [{**choice, "message": message}, *others], "usage": usage}
+
+    def results(self, turn: Turn, texts: Sequence[str]) -> list[Any]:
+        """Give one tool message a result."""
+        pairs = zip(turn.hidden, texts, strict=True)
+        return [{"role": "tool", "tool_call_id": call.id, "content": text} for call, text in pairs]
+
+    def rest(self, messages: Sequence[Any], at: int, turns: Sequence[Turn]) -> list[Any]:
+        """Take the words of earlier answers out of the client's assistant message."""
+        found = list(messages)
+        for turn in turns if at < len(found) and isinstance(found[at], dict) else ():
+            said, text = turn.messages[0].get("content"), found[at].get("content")
+            if said and isinstance(text, str) and text.startswith(said) and len(text) > len(said):
+                found[at] = {**found[at], "content": text[len(said) :].lstrip("\n")}
+        return found
+
+    def merged(self, messages: Sequence[Any], at: int, turn: Turn, results: Sequence[Any]) -> list[Any]:
+        """Put hidden calls after the client's own, and their results first."""
+        found = list(messages)
+        if at + 1 >= len(found) or not isinstance(found[at], dict) or found[at].get("role") != "assistant":
+            return found
+        asked = turn.messages[0].get("tool_calls") or ()
+        calls, own = [c for c in asked if _hides(c)], {c.get("id") for c in asked if not _hides(c)}
+        if not own <= {c.get("id") for c in found[at].get("tool_calls") or ()}:
+            return found  # another answer stands there by now
+        found[at] = {**found[at], "tool_calls": [*(found[at].get("tool_calls") or ()), *calls]}
+        found[at + 1 : at + 1] = results
+        return found
+
+
+def _message(answer: Mapping[str, Any]) -> dict[str, Any]:
+    choices = answer.get("choices") or [{}]
+    return dict(choices[0].get("message") or {})
+
+
+def _hides(call: Any) -> bool:
+    return isinstance(call, Mapping) and (call.get("function") or {}).get("name") in NAMES
+
+
+def _says(delta: Mapping[str, Any]) -> bool:
+    return any(delta.get(k) for k in ("content", "tool_calls", "reasoning_content", "refusal"))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _turn(message: dict[str, Any], reason: Any = "tool_calls") -> Turn:
+    calls = message.get("tool_calls") or []
+    hidden = [
+        Hidden(id=str(c.get("id")), name=c["function"]["name"], arguments=c["function"].get("arguments") or "{}")
+        for c in calls
+        if _hides(c)
+    ]
+    kept = {k: v for k, v in message.items() if k in ("role", "content", "tool_calls", "reasoning_content") and v}
+    kept = {"role": "assistant", "content": None, **kept}
+    ended = reason in ("tool_calls", "function_call", "stop")  # some servers say stop
+    return Turn(hidden=hidden, others=len(calls) > len(hidden), messages=[kept], ended=ended)
+
+
+class ChatStream(Shown):
+    """Follows tool calls by their index."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._id: Any = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._text = self._reasoning = self._reason = ""
+        self._late = b""
+        self._last_delta: dict[str, Any] = {}
+        self._usage: dict[str, Any] | None = None
+        self._broken = False
+        self._calls: dict[int, dict[str, Any]] = {}
+        self._places: dict[int, int] = {}
+        self._held = []
+
+    def feed(self, event: bytes) -> bytes:
+        """Show an event."""
+        value = value_of(event)
+        if data_of(event) == b"[DONE]" or not isinstance(value, dict):
+            self._held.append((event, None))
+            return b"" if data_of(event) == b"[DONE]" else self._held.pop()[0]
+        if isinstance(usage := value.get("usage"), dict):
+            self._usage = usage  # some servers tell the sum so far with every chunk
+        choices = value.get("choices") or []
+        self._broken = self._broken or "error" in value
+        if not choices:
+            self._held.append((event, value))
+            return b""
+        self._id = self._id or value.get("id")
+        delta = choices[0].get("delta") or {}
+        self._text += _text(delta.get("content"))
+        self._reasoning += _text(delta.get("reasoning_content"))
+        shown = self._shown(delta)
+        if choices[0].get("finish_reason"):
+            self._reason = choices[0]["finish_reason"]
+            self._held.append((event, value))
+            self._late = written(event, {**value, "id": self._id, "choices": [
+                {**choices[0], "delta": shown, "finish_reason": None}]}) if _says(shown) else b""  # fmt: skip
+            self._last_delta = shown
+            return b""
+        if self._answers and not _says(shown):
+            return b""
+        if shown == delta and not self._answers:
+            return event
+        if not any(v for k, v in shown.items() if k != "role") and delta.get("tool_calls"):
+            return b""
+        return written(event, {**value, "id": self._id, "choices": [{**choices[0], "delta": shown}]})
+
+    def _shown(self, delta: Mapping[str, Any]) -> dict[str, Any]:
+        """Give a delta without hidden calls."""
+        kept = []
+        for part in delta.get("tool_calls") or ():
+            index = int(part.get("index") or 0)
+            call = self._calls.setdefault(index, {"type": "function", "function": {"name": "", "arguments": ""}})
+            call.update({k: v for k, v in part.items() if k in ("id", "type") and v})
+            for name, text in (part.get("function") or {}).items():
+                call["function"][name] = call["function"].get(name, "") + (text or "")
+            if not _hides(call):
+                place = self._places.setdefault(index, len(self._places))
+                kept.append(part if place == index else {**part, "index": place})
+        if "tool_calls" not in delta:
+            return dict(delta)
+        rest = {k: v for k, v in delta.items() if k != "tool_calls"}
+        return {**rest, "tool_calls": kept} if kept else rest
+
+    def end(self) -> Turn:
+        """Give the answer that ended."""
+        calls = [self._calls[n] for n in sorted(self._calls)]
+        turn = _turn({"content": self._text, "tool_calls": calls, "reasoning_content": self._reasoning}, self._reason)
+        turn.ended, turn.late = turn.ended and not self._broken, self._late
+        if self._usage is not None:
+            self._usages.append(self._usage)
+        self._closing_delta = self._last_delta
+        self._close(turn)
+        self._begin()
+        return turn
+
+    def closing(self) -> bytes:
+        """Give the last chunks, with all answers' usage."""
+        made = b""
+        for event, value in self._closing:
+            if self._hid and value is not None:
+                choices = [dict(c) for c in value.get("choices") or ()]
+                if choices and choices[0].get("finish_reason"):
+                    choices[0]["delta"] = self._closing_delta
+                    if choices[0]["finish_reason"] == "tool_calls" and self._stops:
+                        choices[0]["finish_reason"] = "stop"
+                usage = {"usage": summed(self._usages)} if isinstance(value.get("usage"), dict) else {}
+                event = written(event, {**value, "id": self._id or value.get("id"), "choices": choices, **usage})
+            made += event
+        return made
+
+    def failed(self, body: bytes) -> bytes:
+        """Tell an error as a chunk with `error`, which the SDKs raise."""
+        value = parsed(body)
+        error = value.get("error") if isinstance(value, dict) else None
+        return written(b"", {"error": error or {"message": "the provider did not answer", "type": "server_error"}})

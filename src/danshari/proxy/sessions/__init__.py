@@ -1,0 +1,1 @@
+"""Which session a request belongs to, and what the proxy keeps of it."""

@@ -1,0 +1,148 @@
+"""The five classic symptoms of a context that is kept badly, measured on one session under one policy (seed 3, S21)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from danshari.analysis.lines import beginning
+from danshari.core.session import Session
+from danshari.replay.references import Needs, needs_of
+from danshari.replay.replay import Replayed, replay
+from danshari.sessions import Recorded
+
+OFTEN = 0.15
+"""Commits a round from which a session is compacted too often."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Symptom:
+    """One symptom: how often it was seen, of how many chances, what it comes from and which policy field to turn."""
+
+    name: str
+    seen: int
+    of: int
+    cause: str
+    turn: str
+    evidence: tuple[str, ...] = ()
+
+    @property
+    def present(self) -> bool:
+        """Say whether it calls for something to be done."""
+        return self.seen > 0
+
+
+def diagnose(session: Recorded, policy: str) -> list[Symptom]:
+    """Measure the five symptoms."""
+    needs = needs_of(session)
+    played = replay(session, policy, check=True, measure=True)
+    return [_repeats(needs, played), _failed(played), _edits(played), _recalls(needs), _often(played)]
+
+
+def diagnose_stored(session: Session, rounds: int) -> list[Symptom]:
+    """Measure the symptoms that a stored session shows without its messages: three of the five.
+
+    `rounds`: assistant turns it had.
+    """
+    recalled = sorted(session.recalled, key=lambda pair: -pair[1])
+    times = sum(n for _, n in recalled)
+    many = session.commits > OFTEN * rounds and session.commits > 2
+    return [
+        Symptom(
+            name="compaction fails",
+            seen=session.failures + session.thrashes(rounds),
+            of=len(session.handovers) + session.failures,
+            cause=f"the summarizer was asked {session.failures} times in a row in vain"
+            + ("; the context filled up right after each hand-over" if session.thrashes(rounds) else ""),
+            turn="summary_seconds up, another summary_model; where the context fills up at once: keep_tail down",
+        ),
+        Symptom(
+            name="what was edited is asked for again",
+            seen=times,
+            of=len(session.ledger),
+            cause=f"{len(recalled)} originals were recalled, {times} times in all",
+            turn="keep_process up, keep_rounds up; kinds of tools that were recalled count as riskier from now on: "
+            + (", ".join(f"{kind} × {factor:.1f}" for kind, factor in session.learned) or "none yet"),
+            evidence=tuple(f"{digest[:12]}: {n} times" for digest, n in recalled[:3]),
+        ),
+        Symptom(
+            name="compacts too often",
+            seen=session.commits if many else 0,
+            of=rounds,
+            cause=f"{session.commits} commits in {rounds} rounds",
+            turn="cooldown up, least up, release up (a forced commit then frees more at once)",
+        ),
+    ]
+
+
+def _repeats(needs: Needs, played: Replayed) -> Symptom:
+    facts = needs.facts
+    again = facts.failed_again_at(0)
+    shown, counted = played.tally.get("attempts", (0.0, 0.0))
+    lost = round(counted - shown)
+    return Symptom(
+        name="failed attempts are repeated",
+        seen=len(again) if lost else 0,
+        of=len(facts.call_turns),
+        cause=(
+            f"{len(again)} commands failed again with nothing changed between; failed attempts were out of sight "
+            f"{lost} of {round(counted)} times they were looked for"
+        ),
+        turn="keep_evidence up, keep_rounds up; offer the recall tools (failed=true finds ruled-out approaches)",
+        evidence=tuple(
+            f"round {facts.items[at].turn}: {beginning(act.command, 80)}"
+            for at in again[:3]
+            if (act := facts.act_at(at))
+        ),
+    )
+
+
+def _failed(played: Replayed) -> Symptom:
+    problems = [f"round {r.number}: {r.problems[0]}" for r in played.rounds if r.problems]
+    return Symptom(
+        name="compaction fails",
+        seen=len(played.faults) + len(problems),
+        of=len(played.rounds),
+        cause="a fault inside danshari, or a view that broke a rule of the provider",
+        turn="none: report it, with the session; the caller's messages or the last good view were sent",
+        evidence=tuple([*played.faults, *problems][:3]),
+    )
+
+
+def _edits(played: Replayed) -> Symptom:
+    kept, counted = played.tally.get("edits", (0.0, 0.0))
+    return Symptom(
+        name="edit points are lost",
+        seen=round(counted - kept),
+        of=round(counted),
+        cause="the text an edit replaces was not in the view: a long read was squeezed, or an old one elided",
+        turn="admit_read up (longer reads stay whole), keep_files up, keep_process up",
+    )
+
+
+def _recalls(needs: Needs) -> Symptom:
+    facts = needs.facts
+    places = [at for at, act in facts.acts.items() if act.kind == "recall"]
+    empty = [at for at in places if facts.items[facts.result_of.get(at, at)].text.startswith("nothing recalled")]
+    return Symptom(
+        name="recalls find nothing",
+        seen=len(empty),
+        of=len(places),
+        cause="the words of the query stand in no archived original",
+        turn="none: search with identifiers and paths; look at `danshari archive stats` and the expiry",
+        evidence=tuple(f"round {facts.items[at].turn}: {facts.items[at].text[:80]}" for at in empty[:3]),
+    )
+
+
+def _often(played: Replayed) -> Symptom:
+    commits = [r for r in played.rounds if r.batch]
+    why = Counter(r.trigger for r in commits)
+    triggers = ", ".join(f"{k} {n}" for k, n in why.items()) or "–"
+    often = len(commits) > OFTEN * len(played.rounds) and len(commits) > 2
+    return Symptom(
+        name="compacts too often",
+        seen=len(commits) if often else 0,
+        of=len(played.rounds),
+        cause=f"{len(commits)} commits in {len(played.rounds)} rounds ({triggers})",
+        turn="cooldown up, least up, release up (a forced commit then frees more at once)",
+    )

@@ -1,0 +1,1 @@
+"""Sessions as coding agents write them on a developer's machine."""

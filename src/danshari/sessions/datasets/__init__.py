@@ -1,0 +1,1 @@
+"""Sessions as published datasets and evaluation tools store them."""

@@ -1,0 +1,1 @@
+"""Shorter forms of single texts: telling lines, rows of JSON, files read again, call arguments."""

@@ -1,0 +1,189 @@
+"""The plug for summarizers: what counts as one, what its answers may look like, and the time limit around it."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from danshari.core.summary import Reply, Request
+from danshari.errors import ArgumentError, GivenUp, ModelError
+
+if TYPE_CHECKING:
+    import asyncio
+
+Door = Callable[[Request], Any]
+"""Takes a request, gives a `Reply`, a text, a mapping or an SDK's response object; may be a coroutine function."""
+_POLL = 0.05
+"""Seconds between two looks at whether the caller gave up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summarizer:
+    """A door with what must be known about it."""
+
+    door: Door
+    window: int = 0
+    """Context window in tokens; 0: the agent's own."""
+    same: bool = False
+    """Whether it is the agent's own model, so that a warm request reads the agent's cached prefix."""
+    name: str = ""
+    price: float = 0.0
+    """Dollars per million input tokens; 0: the agent's own."""
+
+
+def as_door(value: Any) -> Summarizer:
+    """Make a summarizer of a callable or take one as it is; raises ArgumentError for anything else."""
+    if isinstance(value, Summarizer):
+        return value
+    if callable(value):
+        return Summarizer(door=value, name=getattr(value, "__name__", type(value).__name__))
+    raise ArgumentError(f"summarizer must be a callable or a danshari Summarizer, not {type(value).__name__}")
+
+
+def called(
+    summarizer: Summarizer,
+    request: Request,
+    *,
+    seconds: float,
+    loop: asyncio.AbstractEventLoop | None = None,
+    gone: Callable[[], bool] = lambda: False,
+) -> Reply:
+    """Ask, for `seconds` at most; whatever goes wrong becomes a ModelError that says so.
+
+    A coroutine runs on `loop` where one is given. A door that hangs is left behind in a daemon thread.
+    """
+    box: list[Any] = []
+
+    def work() -> None:
+        try:
+            value = summarizer.door(request)
+            if inspect.isawaitable(value):
+                value = _awaited(value, loop, seconds)
+            box.append(as_reply(value))
+        except BaseException as fault:  # noqa: BLE001  (whatever a door raises is an answer: none)
+            box.append(fault)
+
+    thread = threading.Thread(target=work, name="danshari-summarizer", daemon=True)
+    thread.start()
+    waited = 0.0
+    while thread.is_alive() and waited < seconds:
+        thread.join(min(_POLL, seconds - waited))
+        waited += _POLL
+        if gone():
+            raise GivenUp("given up by the caller")
+    if not box:
+        raise ModelError(f"no answer within {seconds:g} seconds")
+    if isinstance(box[0], ModelError):
+        raise box[0]
+    if isinstance(box[0], BaseException):
+        raise ModelError(f"{type(box[0]).__name__}: {box[0]}"[:300]) from box[0]
+    reply: Reply = box[0]
+    return reply
+
+
+async def _await(value: Any) -> Any:
+    return await value
+
+
+def _awaited(value: Any, loop: asyncio.AbstractEventLoop | None, seconds: float) -> Any:
+    import asyncio  # only coroutine doors need it, and it costs more than the rest
+
+    if loop is not None and loop.is_running():
+        return asyncio.run_coroutine_threadsafe(_await(value), loop).result(seconds)
+    return asyncio.run(_await(value))
+
+
+def as_reply(value: Any) -> Reply:
+    """Read an answer: a Reply, a text, or a chat completion, message or response as dict or SDK object.
+
+    Raises ModelError where no text can be found in it.
+    """
+    if isinstance(value, Reply):
+        sizes = (value.read, value.cached, value.written)
+        if not isinstance(value.text, str) or not all(isinstance(n, int) and n >= 0 for n in sizes):
+            raise ModelError(f"a Reply that holds no text or no sizes: {str(value)[:200]}")
+        return value
+    if isinstance(value, str):
+        return Reply(text=value)
+    if hasattr(value, "model_dump"):
+        value = value.model_dump()
+    if not isinstance(value, Mapping):
+        raise ModelError(f"an answer of type {type(value).__name__}; expected text or a provider's response")
+    for read in (_chat, _message, _response, _plain):
+        if (reply := read(value)) is not None:
+            return reply
+    raise ModelError(f"an answer without text; its fields: {', '.join(map(str, list(value)[:8]))}")
+
+
+def _plain(value: Mapping[str, Any]) -> Reply | None:
+    text = value.get("text")
+    if not isinstance(text, str) and "tool_calls" not in value:
+        return None
+    calls = value.get("tool_calls")
+    return Reply(
+        text=text if isinstance(text, str) else "",
+        finish=str(value.get("finish_reason") or value.get("finish") or "stop"),
+        calls=len(calls) if isinstance(calls, list) else 0,
+    )
+
+
+def _chat(value: Mapping[str, Any]) -> Reply | None:
+    choices = value.get("choices")
+    if not isinstance(choices, list) or not choices:
+        return None
+    message = choices[0].get("message") or {}
+    usage = value.get("usage") or {}
+    details = usage.get("prompt_tokens_details") or {}
+    return Reply(
+        text=_joined(message.get("content")),
+        finish="refusal" if message.get("refusal") else str(choices[0].get("finish_reason") or "stop"),
+        calls=len(message.get("tool_calls") or ()),
+        reasoning=str(message.get("reasoning_content") or ""),
+        read=int(usage.get("prompt_tokens") or 0),
+        cached=int(details.get("cached_tokens") or 0),
+        written=int(usage.get("completion_tokens") or 0),
+    )
+
+
+def _message(value: Mapping[str, Any]) -> Reply | None:
+    content = value.get("content")
+    if not isinstance(content, list) or "stop_reason" not in value:
+        return None
+    usage = value.get("usage") or {}
+    cached = int(usage.get("cache_read_input_tokens") or 0)
+    fresh = int(usage.get("input_tokens") or 0) + int(usage.get("cache_creation_input_tokens") or 0)
+    return Reply(
+        text=_joined([b for b in content if b.get("type") == "text"]),
+        finish=str(value.get("stop_reason") or "stop"),
+        calls=sum(b.get("type") == "tool_use" for b in content),
+        reasoning="\n".join(str(b.get("thinking", "")) for b in content if b.get("type") == "thinking"),
+        read=fresh + cached,
+        cached=cached,
+        written=int(usage.get("output_tokens") or 0),
+    )
+
+
+def _response(value: Mapping[str, Any]) -> Reply | None:
+    output = value.get("output")
+    if not isinstance(output, list):
+        return None
+    usage = value.get("usage") or {}
+    parts = [p for o in output if o.get("type") == "message" for p in o.get("content") or ()]
+    return Reply(
+        text=_joined([p for p in parts if p.get("type") == "output_text"]),
+        finish="length" if value.get("status") == "incomplete" else "stop",
+        calls=sum(o.get("type") == "function_call" for o in output),
+        reasoning="".join(str(o.get("summary") or "") for o in output if o.get("type") == "reasoning"),
+        read=int(usage.get("input_tokens") or 0),
+        cached=int((usage.get("input_tokens_details") or {}).get("cached_tokens") or 0),
+        written=int(usage.get("output_tokens") or 0),
+    )
+
+
+def _joined(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(str(p.get("text") or "") for p in content or () if isinstance(p, Mapping))

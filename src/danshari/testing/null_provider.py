@@ -1,0 +1,77 @@
+"""An upstream that does next to nothing, so that only the proxy before it is measured.
+
+It reads a request, looks whether it asks for a stream, and answers with prepared bytes; a stream's events are numbered.
+`python -m danshari.testing.null_provider PORT` serves it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from danshari.summarizers.endpoint import PATHS
+from danshari.testing import Turn
+from danshari.testing import fake_responses as speaking
+
+_USAGE = {"fresh": 10, "cached": 0, "written": 0, "output": 5}
+WHOLE = {
+    wire: json.dumps(speaking.answer(wire, Turn(text="ok"), _USAGE, model="m", number=1)).encode() for wire in PATHS
+}
+
+
+def numbered(number: int) -> bytes:
+    """Write one event of a stream of chat completions."""
+    choice = {"index": 0, "delta": {"content": f"{number} "}, "finish_reason": None}
+    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+    return f"data: {json.dumps(head)}\n\n".encode()
+
+
+async def app(
+    scope: MutableMapping[str, Any],
+    receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+    send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+) -> None:
+    """Answer one request; the header `x-events` says how many events a stream has, `x-pause` the seconds between."""
+    if scope["type"] != "http":
+        return
+    more, stream = True, False
+    while more:
+        message = await receive()
+        stream = stream or b'"stream": true' in message.get("body", b"") or b'"stream":true' in message.get("body", b"")
+        more = message.get("more_body", False)
+    if stream:
+        headers = dict(scope["headers"])
+        count, pause = int(headers.get(b"x-events", b"20")), float(headers.get(b"x-pause", b"0"))
+        head = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        for number in range(count):
+            await send({"type": "http.response.body", "body": numbered(number), "more_body": True})
+            if pause:
+                await asyncio.sleep(pause)
+        await send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
+        return
+    wire = next((name for name, suffix in PATHS.items() if scope["path"].endswith(suffix)), "openai-chat")
+    body = WHOLE[wire]
+    head = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": head})
+    await send({"type": "http.response.body", "body": body})
+
+
+def main(port: int) -> None:
+    """Serve on a port of this machine."""
+    import uvicorn
+
+    taken = socket.socket()
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    taken.bind(("127.0.0.1", port))
+    uvicorn.Server(uvicorn.Config(app, log_level="critical", access_log=False, lifespan="off", backlog=4096)).run(
+        [taken]
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,1 @@
+"""The line scorer learned anew from recorded sessions."""
