@@ -1,4 +1,4 @@
-"""Draw reference events and actions for a hand audit, and count the verdicts that were committed.
+"""Sample references and actions for a manual audit, and count the recorded verdicts.
 
     python scripts/audit.py sample FOLDER... > sheet.jsonl      what a person needs to judge
     python scripts/audit.py report                              precision from docs/results/audit.json
@@ -16,14 +16,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from danshari_bench.comparison.plan import LONG, common_atoms, survey_of
+from danshari_bench.comparison.plan import LONG_ROUNDS, common_atoms, survey_session
 
 from danshari.cli.common import load_sessions
 from danshari.replay.references import (
     HOT,
-    Needs,
-    Round,
-    needs_of,
+    RoundNeeds,
+    SessionNeeds,
+    find_needs,
 )
 
 EVENTS, ACTIONS, SEED = 200, 50, 13
@@ -31,31 +31,31 @@ VERDICTS = Path(__file__).parent.parent / "docs/results/audit.json"
 
 
 def sample(folders: list[Path]) -> Iterator[dict[str, Any]]:
-    """Give half the events from older references, half from recent ones, and the actions, evenly over sources."""
+    """Yield sampled references, half of them old and half recent, and sampled actions, evenly over sources."""
     sessions, _ = load_sessions(folders)
     none: frozenset[str] = frozenset()
-    surveys = [survey_of((s, "strict", none)) for s in sessions]
+    surveys = [survey_session((s, "strict", none)) for s in sessions]
     common = common_atoms(sessions, surveys)
     events: dict[tuple[str, bool], list[dict[str, Any]]] = defaultdict(list)
     actions: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for session, survey in zip(sessions, surveys, strict=True):
-        if survey.rounds < LONG:
+        if survey.rounds < LONG_ROUNDS:
             continue
-        needs = needs_of(session, common=common)
+        needs = find_needs(session, common=common)
         for r in needs.rounds:
             if r.acts:
-                actions[session.collection].append(_action(needs, r))
+                actions[session.collection].append(_action_row(needs, r))
             for reference in r.references:
-                events[session.collection, reference.age > HOT].append(_event(needs, r, reference))
+                events[session.collection, reference.age > HOT].append(_event_row(needs, r, reference))
     draw = random.Random(SEED)
     sources = sorted({source for source, _ in events})
     for old in (True, False):
-        yield from _even([events[source, old] for source in sources], EVENTS // 2, draw)
-    yield from _even([actions[source] for source in sources], ACTIONS, draw)
+        yield from _draw_evenly([events[source, old] for source in sources], EVENTS // 2, draw)
+    yield from _draw_evenly([actions[source] for source in sources], ACTIONS, draw)
 
 
-def _even(pools: list[list[dict[str, Any]]], count: int, draw: random.Random) -> list[dict[str, Any]]:
-    """Draw from all pools in turn until there are enough."""
+def _draw_evenly(pools: list[list[dict[str, Any]]], count: int, draw: random.Random) -> list[dict[str, Any]]:
+    """Draw `count` rows from all pools in turn."""
     left = [draw.sample(pool, len(pool)) for pool in pools]
     drawn: list[dict[str, Any]] = []
     while len(drawn) < count and any(left):
@@ -65,15 +65,15 @@ def _even(pools: list[list[dict[str, Any]]], count: int, draw: random.Random) ->
     return drawn
 
 
-def _calls(needs: Needs, r: Round, most: int) -> str:
+def _call_texts(needs: SessionNeeds, r: RoundNeeds, most: int) -> str:
     turn = needs.facts.items[r.items].turn
     items = [i for i in needs.facts.items[r.items :] if i.turn == turn and i.kind == "call"]
     return "\n".join(f"{i.name} {i.text}" for i in items)[:most]
 
 
-def _event(needs: Needs, r: Round, reference: Any) -> dict[str, Any]:
+def _event_row(needs: SessionNeeds, r: RoundNeeds, reference: Any) -> dict[str, Any]:
     lines = [needs.lines.keys[n] for n, rank in needs.held[reference.atom].items() if rank < reference.held]
-    text = _calls(needs, r, 10**6)
+    text = _call_texts(needs, r, 10**6)
     at = max(text.find(reference.atom), 0)
     item = needs.facts.items[reference.place]
     return {
@@ -84,15 +84,15 @@ def _event(needs: Needs, r: Round, reference: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _action(needs: Needs, r: Round) -> dict[str, Any]:
+def _action_row(needs: SessionNeeds, r: RoundNeeds) -> dict[str, Any]:
     return {
         "what": "action", "session": needs.session.id, "source": needs.session.collection, "round": r.number,
-        "calls": _calls(needs, r, 1800), "counted": [[x.atom, x.age] for x in r.references][:60],
+        "calls": _call_texts(needs, r, 1800), "counted": [[x.atom, x.age] for x in r.references][:60],
     }  # fmt: skip
 
 
 def report() -> dict[str, Any]:
-    """Count the verdicts: precision of events by age, and actions with a need that was missed."""
+    """Count the verdicts: precision of references by age, and actions by verdict."""
     verdicts = json.loads(VERDICTS.read_text(encoding="utf-8"))
     events = [v for v in verdicts["verdicts"] if v["what"] == "event"]
     actions = [v for v in verdicts["verdicts"] if v["what"] == "action"]
@@ -115,7 +115,7 @@ def report() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Draw or count."""
+    """Run `sample` or `report`."""
     if sys.argv[1:2] == ["report"]:
         print(json.dumps(report(), indent=1))
     elif sys.argv[1:2] == ["sample"] and sys.argv[2:]:

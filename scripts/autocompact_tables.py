@@ -1,4 +1,4 @@
-"""Tables of the line scorer and the archive for the benchmark page."""
+"""Tables of line scorer, archive, ablation, search, proxies and agents for the benchmark page."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from danshari import data
 RESULTS = Path(__file__).parent.parent / "docs/results"
 
 
-def stored(name: str) -> dict[str, Any]:
-    """Read a stored result."""
+def load_result(name: str) -> dict[str, Any]:
+    """Load a stored result of docs/results."""
     found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     return found
 
 
 def scorer() -> str:
-    """Write how the scorer does on repositories it was not trained on."""
+    """Return the table of the line scorer on repositories it was not trained on."""
     report = json.loads(data.scorer_text()[0])["report"]
     lines = [
         "| texts | order | AUC, all lines | AUC inside a session | needs in 10 % of the characters | 20 % | 35 % |",
@@ -41,8 +41,8 @@ def scorer() -> str:
 
 
 def archive() -> str:
-    """Write the archive's figures."""
-    found = stored("archive")
+    """Return the table of the archive's load tests."""
+    found = load_result("archive")
     lines = ["| originals | put, a second | search p50 / p95 / max, ms | in one session p50 / p95 | by id p50 | text | on disk |",
              "|--:|--:|--:|--:|--:|--:|--:|"]  # fmt: skip
     for load in found["loads"]:
@@ -61,8 +61,8 @@ def archive() -> str:
 
 
 def ablation() -> str:
-    """Write what each part of `balanced` is worth."""
-    found = stored("ablation")
+    """Return the table of what each part of `balanced` contributes."""
+    found = load_result("ablation")
     by: dict[str, dict[str, Any]] = {}
     for row in found["rows"]:
         by.setdefault(row["variant"], {})[row["vector"]] = row
@@ -76,12 +76,12 @@ def ablation() -> str:
     for name, rows in by.items():
         first, low = rows[".10"], rows[".025"]
         label = "nothing" if name == found["policy"] else first["about"]
-        cells = [_change(first, m, 3 if m == "hot" else 2) for m in ("tokens", "sar", "edits", "hot", "dollars")]
-        lines.append(f"| {label} | {' | '.join(cells)} | {_change(low, 'dollars', 2)} |")
+        cells = [_format_change(first, m, 3 if m == "hot" else 2) for m in ("tokens", "sar", "edits", "hot", "dollars")]
+        lines.append(f"| {label} | {' | '.join(cells)} | {_format_change(low, 'dollars', 2)} |")
     return "\n".join(lines)
 
 
-def _change(row: dict[str, Any], measure: str, digits: int) -> str:
+def _format_change(row: dict[str, Any], measure: str, digits: int) -> str:
     change = row.get(f"{measure}_change")
     shown = f"{row[measure]:.{digits}f}"
     if change is None:
@@ -92,9 +92,9 @@ def _change(row: dict[str, Any], measure: str, digits: int) -> str:
 
 
 def ladder() -> str:
-    """Write what one blind search finds, by kind of query."""
+    """Return the table of what one blind search finds, by kind of query."""
     lines = ["| policy | all | " + " | ".join(KINDS) + " |", "|---|" + "--:|" * (len(KINDS) + 1)]
-    for name, row in stored("ladder")["rows"].items():
+    for name, row in load_result("ladder")["rows"].items():
         cells = []
         for kind in ("", *(f"_{k}" for k in KINDS)):
             found, chance = row.get(f"search{kind}"), row.get(f"search{kind}_by_chance")
@@ -107,8 +107,8 @@ KINDS = ("identifier", "path", "command", "number", "words", "chinese")
 
 
 def queries() -> str:
-    """Write what searches by kind find of the originals that a replay archived."""
-    found = stored("queries")
+    """Return the table of how often searches find archived originals, by kind of query."""
+    found = load_result("queries")
     lines = ["| query | n | among the first three | first | by chance |", "|---|--:|--:|--:|--:|"]
     for kind, row in found["kinds"].items():
         lines.append(f"| {kind} | {row['n']} | {row['three']:.2f} | {row['first']:.2f} | {row['chance']:.3f} |")
@@ -116,36 +116,36 @@ def queries() -> str:
 
 
 def proxies() -> str:
-    """Write the proxies' figures."""
-    rows = stored("proxies")["rows"]
+    """Return the table of the proxy load tests."""
+    rows = load_result("proxies")["rows"]
     direct = rows[0]
     lines = [
         "| proxy | 10k tokens, p50 / p99 ms | 200k | 1M | added at 200k, p50 | requests/s | per CPU second | streams whole | MB | MB a session |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for row in rows:
-        cells = [f"{_middle(row[n]):.1f} / {_high(row[n]):.1f}" for n in ("10k", "200k", "1M")]
+        cells = [f"{_median(row[n]):.1f} / {_percentile_99(row[n]):.1f}" for n in ("10k", "200k", "1M")]
         per = f"{row['per_cpu_second']:,.0f}" if row["per_cpu_second"] else "–"
         lines.append(
-            f"| {row['name']} | {' | '.join(cells)} | {_middle(row['200k']) - _middle(direct['200k']):.1f} | {row['per_second']:,.0f} | {per} | "
+            f"| {row['name']} | {' | '.join(cells)} | {_median(row['200k']) - _median(direct['200k']):.1f} | {row['per_second']:,.0f} | {per} | "
             f"{row['streams']['whole']}/{row['streams']['streams']} | {row['resident_mb']:.0f} | {row['mb_per_session']:.1f} |"
         )
     return f"n {len(direct['200k'])} requests a figure, {len(direct['1M'])} at 1M.\n\n" + "\n".join(lines)
 
 
-def _middle(values: list[float]) -> float:
+def _median(values: list[float]) -> float:
     return statistics.median(values)
 
 
-def _high(values: list[float]) -> float:
+def _percentile_99(values: list[float]) -> float:
     return sorted(values)[min(int(0.99 * len(values)), len(values) - 1)]
 
 
 def agents() -> str:
-    """Write how real agents fared."""
+    """Return the table of real agents run through the proxy."""
     lines = ["| agent | way | rounds | requests | bytes of the last request | bytes in all | input units | refused | exit |",
              "|---|---|--:|--:|--:|--:|--:|--:|--:|"]  # fmt: skip
-    for row in stored("agents")["rows"]:
+    for row in load_result("agents")["rows"]:
         lines.append(
             f"| {row['agent']} | {row['how']} | {row['rounds']} | {row['requests']} | {row['bytes_last']:,} | {row['bytes_all']:,} | "
             f"{row['units']:,} | {row['refused']} | {row['exit']} |"

@@ -1,7 +1,8 @@
-"""Fit and judge the coefficient rows of `danshari.core.tokens` (a development tool; needs numpy and scipy).
+"""Fit and evaluate coefficient rows of `danshari.core.tokens` (development tool; needs numpy and scipy).
 
-`fit` writes one non-negative row per tokenizer family from half of the files (by hash of the file name), `report`
-prints the errors on the other half. Exact counts are cached in `--cache`, so a second run takes seconds.
+`fit` writes one non-negative row per tokenizer family from half of the files (by hash of the file
+name), `report` prints the errors on the other half. Exact counts are cached in `--cache`, so a
+second run takes seconds.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy as np  # type: ignore[import-not-found, unused-ignore]
 from scipy.optimize import nnls  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
-from danshari.core.tokens import FEATURES, count_features
+from danshari.core.tokens import TOKEN_FEATURES, count_features
 
 Array: TypeAlias = Any  # numpy carries no types where it is not installed
 CHUNK = 8192
@@ -78,23 +79,23 @@ class Corpus(NamedTuple):
     features: Array
     counts: dict[str, Array]
 
-    def sums(self, pieces: Iterable[str], family: str) -> tuple[Array, float]:
-        """Add up features and exact counts; the count is NaN when a piece was not counted."""
+    def sum_pieces(self, pieces: Iterable[str], family: str) -> tuple[Array, float]:
+        """Return the summed features and exact counts; the count is NaN if a piece was not counted."""
         rows = [self.places[piece] for piece in pieces]
         return self.features[rows].sum(axis=0), float(self.counts[family][rows].sum())
 
-    def samples(self, family: str, groups: Iterable[Iterable[str]]) -> tuple[Array, Array]:
-        """Stack features and counts of groups of pieces, leaving out what was not counted."""
-        kept = [pair for pair in (self.sums(group, family) for group in groups) if pair[1] > 0]
-        return np.array([x for x, _ in kept]).reshape(-1, len(FEATURES)), np.array([y for _, y in kept])
+    def stack_samples(self, family: str, groups: Iterable[Iterable[str]]) -> tuple[Array, Array]:
+        """Return features and counts of groups of pieces, without groups that were not counted."""
+        kept = [pair for pair in (self.sum_pieces(group, family) for group in groups) if pair[1] > 0]
+        return np.array([x for x, _ in kept]).reshape(-1, len(TOKEN_FEATURES)), np.array([y for _, y in kept])
 
 
-def held_out(name: str) -> bool:
-    """Whether the file of that name belongs to the half that is only reported on."""
+def is_held_out(name: str) -> bool:
+    """Return whether a file belongs to the half used for evaluation only."""
     return bool(hashlib.sha256(name.encode()).digest()[0] & 1)
 
 
-def split(text: str) -> Iterator[str]:
+def split_text(text: str) -> Iterator[str]:
     """Cut a long text into pieces of at most `CHUNK` characters, at line ends where there are any."""
     while len(text) > CHUNK:
         cut = text.rfind("\n", CHUNK // 2, CHUNK) + 1 or CHUNK
@@ -103,7 +104,7 @@ def split(text: str) -> Iterator[str]:
     yield text
 
 
-def strings(node: Any, key: str = "") -> Iterator[str]:
+def message_strings(node: Any, key: str = "") -> Iterator[str]:
     """Yield message content, tool arguments and tool output below one message."""
     if isinstance(node, str) and node.strip() and not NOISE.fullmatch(node):
         yield node
@@ -111,14 +112,14 @@ def strings(node: Any, key: str = "") -> Iterator[str]:
         yield json.dumps(node, ensure_ascii=False)
     elif isinstance(node, dict):
         for name in filter(TEXT_KEYS.__contains__, node):
-            yield from strings(node[name], name)
+            yield from message_strings(node[name], name)
     elif isinstance(node, list):
         for item in node:
-            yield from strings(item, key)
+            yield from message_strings(item, key)
 
 
 def is_reply(item: dict[str, Any]) -> bool:
-    """Whether the model wrote a message, as far as its format says so."""
+    """Return whether the model wrote a message, as far as its format tells."""
     for place in (item.get("extra"), item.get("message"), item):
         for name in ("openclaw_role", "role"):
             if isinstance(place, dict) and isinstance(place.get(name), str):
@@ -141,7 +142,7 @@ def message_lists(node: Any) -> Iterator[list[dict[str, Any]]]:
                 yield from message_lists(value)
 
 
-def parse(path: Path) -> Iterator[Any]:
+def read_json(path: Path) -> Iterator[Any]:
     """Read JSON, or the readable lines of JSON lines."""
     text = path.read_text("utf-8", "replace")
     with contextlib.suppress(ValueError):
@@ -152,16 +153,16 @@ def parse(path: Path) -> Iterator[Any]:
             yield json.loads(line)
 
 
-def context_of(test: bool, items: Iterable[dict[str, Any]]) -> Context:
-    """Turn a message list into a context; a body that stands there twice is taken once."""
+def build_context(test: bool, items: Iterable[dict[str, Any]]) -> Context:
+    """Return the context of a message list; a text that occurs twice is taken once."""
     context, seen = Context(test, []), set[str]()
     for item in items:
         texts: list[str] = []
-        for raw in strings(item) if not item.get("isSidechain") else ():
+        for raw in message_strings(item) if not item.get("isSidechain") else ():
             text = raw.encode("utf-8", "replace").decode("utf-8")  # tokenizers refuse lone surrogates
             if len(text) < 64 or text not in seen:
                 seen.add(text)
-                texts.extend(split(text))
+                texts.extend(split_text(text))
         if texts:
             context.messages.append((is_reply(item), texts))
     return context
@@ -177,14 +178,14 @@ def read_contexts(folders: Iterable[Path]) -> list[Context]:
     """Read the message lists of all session files, about `CONTEXTS_PER_FILE` of a file at most, the fit half first."""
     contexts: list[Context] = []
     for path in files_under(folders):
-        lists = list(message_lists(list(parse(path))))
+        lists = list(message_lists(list(read_json(path))))
         some = lists[:: -(-len(lists) // CONTEXTS_PER_FILE) or 1]
-        contexts.extend(context_of(held_out(path.name), items) for items in some)
+        contexts.extend(build_context(is_held_out(path.name), items) for items in some)
     return sorted((context for context in contexts if context.messages), key=lambda context: context.test)
 
 
-def whole(contexts: list[Context]) -> list[Context]:
-    """Keep contexts of some size; a held-out one only if little of its text stands in the fit half too."""
+def select_contexts(contexts: list[Context]) -> list[Context]:
+    """Return contexts above a minimum size; held-out ones only if little of their text is in the fit half."""
     fitted = {text for context in contexts if not context.test for text in context.texts if len(text) > 200}
     large = [context for context in contexts if sum(map(len, context.texts)) >= SMALLEST_CONTEXT]
     shared = [sum(len(text) for text in c.texts if text in fitted) / sum(map(len, c.texts)) for c in large]
@@ -192,7 +193,7 @@ def whole(contexts: list[Context]) -> list[Context]:
 
 
 def session_documents(contexts: Iterable[Context]) -> list[Document]:
-    """Make ~8 KB documents: a long body is one of its own, short ones are joined; no body is used twice."""
+    """Return documents of about 8 KB: long texts alone, short ones joined, no text used twice."""
     documents, seen = list[Document](), set[str]()
     for context in contexts:
         groups: list[list[str]] = [[]]
@@ -209,7 +210,7 @@ def session_documents(contexts: Iterable[Context]) -> list[Document]:
 
 
 def plain_documents(folders: Iterable[Path]) -> list[Document]:
-    """Sample ~8 KB documents of ordinary files, evenly over kinds; logs, being few, are halved by block of 64 KB."""
+    """Sample documents of about 8 KB from ordinary files, evenly over kinds; logs are split by 64 KB block."""
     documents, counts = list[Document](), Counter[tuple[str, bool]]()
     for path in files_under(folders):
         kind = KINDS.get(path.suffix.lower(), "")
@@ -218,8 +219,8 @@ def plain_documents(folders: Iterable[Path]) -> list[Document]:
         if kind and wide * 10 > len(text):
             kind = "chinese" if text.count("的") * 100 > wide else ""  # else a table of characters
         limit = (None if kind in ("log", "chinese") else PLAIN_PER_FILE) if kind else 0
-        for number, piece in enumerate(islice(split(text), limit)):
-            test = held_out(f"{path.name}{number // 8 if kind == 'log' else ''}")
+        for number, piece in enumerate(islice(split_text(text), limit)):
+            test = is_held_out(f"{path.name}{number // 8 if kind == 'log' else ''}")
             if len(piece) >= SMALLEST_DOCUMENT and counts[kind, test] < PLAIN_PER_KIND:
                 counts[kind, test] += 1
                 documents.append(Document(kind, test, [piece]))
@@ -227,7 +228,7 @@ def plain_documents(folders: Iterable[Path]) -> list[Document]:
 
 
 def exact_counter(family: str) -> Callable[[str], int] | None:
-    """Return the exact count of a family, or say which package is missing."""
+    """Return the exact token counter of a family, or None (with a message) if its package is missing."""
     try:
         module: Any = importlib.import_module("quicktok" if family in QUICKTOK else "ctok")
     except ImportError as error:
@@ -258,10 +259,10 @@ def count_all(texts: Iterable[str], family: str, folder: Path, slow_bytes: int) 
     return np.array([known.get(key, np.nan) for key in keys], dtype=np.float64)
 
 
-def load(options: argparse.Namespace) -> Corpus:
+def load_corpus(options: argparse.Namespace) -> Corpus:
     """Read all texts and count them."""
     documents = plain_documents(options.plain) + session_documents(contexts := read_contexts(options.texts))
-    contexts = whole(contexts)
+    contexts = select_contexts(contexts)
     texts = dict.fromkeys(text for document in documents for text in document.pieces)
     texts |= dict.fromkeys(text for context in contexts for text in context.texts)
     features = np.array([count_features(text.encode()) for text in texts], dtype=np.float64)
@@ -270,21 +271,21 @@ def load(options: argparse.Namespace) -> Corpus:
     return Corpus(documents, contexts, {text: number for number, text in enumerate(texts)}, features, counts)
 
 
-def rounds(corpus: Corpus, context: Context, row: Array, family: str) -> Iterator[float]:
-    """Yield the relative error of each next request: exact count of the last one plus the estimated delta."""
+def request_errors(corpus: Corpus, context: Context, row: Array, family: str) -> Iterator[float]:
+    """Yield the relative error of each request: exact count of the previous one plus the estimated rest."""
     total, predicted, replied = 0.0, np.nan, False
     for reply, texts in context.messages:
         if reply and not replied:
             yield predicted / total - 1 if total else np.nan
             predicted = total
-        features, count = corpus.sums(texts, family)
+        features, count = corpus.sum_pieces(texts, family)
         total += count
         predicted += float(features @ row)
         replied = reply
 
 
-def judge(corpus: Corpus, family: str, row: Array) -> dict[str, Array]:
-    """Compute the relative errors of one row on the held-out half, by what is measured."""
+def measure_errors(corpus: Corpus, family: str, row: Array) -> dict[str, Array]:
+    """Return what is measured → relative errors of one row on the held-out half."""
     found: dict[str, Array] = {}
     documents = [document for document in corpus.documents if document.test]
     contexts = [context for context in corpus.contexts if context.test]
@@ -293,9 +294,9 @@ def judge(corpus: Corpus, family: str, row: Array) -> dict[str, Array]:
     groups["document all"] = [document.pieces for document in documents]
     groups["context raw"] = [context.texts for context in contexts]
     for what, pieces in groups.items():
-        x, y = corpus.samples(family, pieces)
+        x, y = corpus.stack_samples(family, pieces)
         found[what] = x @ row / y - 1
-    errors = np.array([error for context in contexts for error in rounds(corpus, context, row, family)])
+    errors = np.array([error for context in contexts for error in request_errors(corpus, context, row, family)])
     found["request anchored"] = errors[~np.isnan(errors)]
     return {what: errors for what, errors in found.items() if len(errors)}
 
@@ -304,7 +305,7 @@ def report(corpus: Corpus, rows: dict[str, Array]) -> None:
     """Print signed mean, MAE, 95th percentile and n of every family on the held-out half."""
     print(f"{'family':11} {'what':17} {'mean':>6} {'MAE':>6} {'p95':>6} {'n':>5}")
     for family in (name for name in rows if name in corpus.counts):
-        for what, errors in judge(corpus, family, rows[family]).items():
+        for what, errors in measure_errors(corpus, family, rows[family]).items():
             mean, mae, p95 = errors.mean(), np.abs(errors).mean(), np.quantile(np.abs(errors), 0.95)
             print(f"{family:11} {what:17} {mean:+6.1%} {mae:6.1%} {p95:6.1%} {len(errors):5}")
 
@@ -316,14 +317,14 @@ def fit(corpus: Corpus, options: argparse.Namespace) -> None:
     groups = [d.pieces for d in corpus.documents if not d.test for _ in range(COPIES.get(d.kind, 1))]
     groups += [context.texts for context in corpus.contexts if not context.test]
     for family in corpus.counts:
-        x, y = corpus.samples(family, groups)
+        x, y = corpus.stack_samples(family, groups)
         row = np.round(nnls(x / y[:, None], np.ones(len(y)))[0], 4)  # relative errors: all sizes count alike
-        size = np.abs(judge(corpus, family, row)["document all"])
+        size = np.abs(measure_errors(corpus, family, row)["document all"])
         mae, p95 = (round(float(value), 4) for value in (size.mean(), np.quantile(size, 0.95)))
         call = families.get(family, {}).get("call", 0)  # measured on reported usage, not fitted here
         families[family] = {"row": row.tolist(), "mae": mae, "p95": p95, "n_documents": len(size), "call": call}
     source = "half of the local agent sessions and ordinary files; mae, p95 on ~8 KB documents of the other half"
-    head = {"format": 1, "features": list(FEATURES), "fitted": date.today().isoformat(), "source": source}
+    head = {"format": 1, "features": list(TOKEN_FEATURES), "fitted": date.today().isoformat(), "source": source}
     head["call_source"] = stored.get("call_source", "")
     text = json.dumps(head | {"families": families}, indent=1)
     options.out.write_text(re.sub(r"\[[^\]]*\]", lambda match: json.dumps(json.loads(match[0])), text) + "\n")
@@ -339,7 +340,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("src/danshari/data/tokens.json"), help="the data file")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "fit", help="exact counts")
     parser.add_argument("--slow-bytes", type=int, default=40_000_000, help="most to count anew with ctok, per version")
-    corpus = load(options := parser.parse_args())
+    corpus = load_corpus(options := parser.parse_args())
     if options.verb == "fit":
         return fit(corpus, options)
     families = json.loads(options.out.read_text())["families"]

@@ -1,8 +1,9 @@
-"""Keep of a benchmark's result what the pages print: `python scripts/keep_results.py NAME RESULT.json [...]`.
+"""Reduce benchmark results to what the pages print.
 
-NAME is sessions, long, atoms (several results, one per variant), compactions (strict, then other variants), handover,
-falsify or kits; the rest of a result (every
-session, every budget of every source) stays with whoever ran it.
+Usage: `python scripts/keep_results.py NAME RESULT.json [...]`.
+
+NAME is sessions, long, atoms (several results, one per variant), compactions (strict, then other
+variants), handover, falsify or kits. Per-session data and budgets by source are dropped.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ FIELDS = (
     "search_by_chance", "sar_snapshot", "sar_after_commit", "regret", "void", "invalid_sessions", "faulty_sessions", "fault", "problem",
     "sar_against_balanced", "dollars_against_balanced",
 )  # fmt: skip
-COMPARED = ("own", "newest-lines", "danshari")
+VARIANT_METHODS = ("own", "newest-lines", "danshari")
 """Methods whose figures are kept under other definitions of an atom."""
-BRIEF = ("group", "contender", "vector", "sessions", "requests", "tokens", "sar", "edits", "hot", "dollars", "dollars_worst",
+BRIEF_FIELDS = ("group", "contender", "vector", "sessions", "requests", "tokens", "sar", "edits", "hot", "dollars", "dollars_worst",
          "dearer_sessions")  # fmt: skip
 
 
-def sessions(found: dict[str, Any]) -> dict[str, Any]:
-    """Keep the headline group whole, of the others one row a contender."""
+def keep_sessions(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the headline group in full and one row per contender of the other groups."""
     head = found["rows"][0]["group"]
     rows = []
     seen: set[tuple[str, str]] = set()
@@ -37,13 +38,13 @@ def sessions(found: dict[str, Any]) -> dict[str, Any]:
             rows.append({k: row[k] for k in FIELDS if k in row})
         elif row["budget"] is None and (row["group"], row["contender"]) not in seen:
             seen.add((row["group"], row["contender"]))
-            rows.append({k: row[k] for k in BRIEF})
+            rows.append({k: row[k] for k in BRIEF_FIELDS})
     kept = {k: found[k] for k in ("format", "commit", "atoms", "floor_tokens", "contenders", "timing")}
     return {**kept, "played": len(found["sessions"]), "bounds": found["bounds"], "rows": rows}
 
 
-def atoms(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """Keep the headline figures of every variant of the definition."""
+def keep_atoms(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the headline figures of every atom variant."""
     kept = {}
     for found in results:
         head = found["rows"][0]["group"]
@@ -56,19 +57,19 @@ def atoms(results: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write one file below docs/results."""
+    """Write one file into docs/results."""
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     name, results = sys.argv[1], [json.loads(Path(p).read_text(encoding="utf-8")) for p in sys.argv[2:]]
     if name in ("sessions", "long"):
-        value: Any = sessions(results[0])
+        value: Any = keep_sessions(results[0])
     elif name == "atoms":
-        value = atoms(results)
+        value = keep_atoms(results)
     elif name == "compactions":
         brief = ("method", "share", "all", "locators", "every", "bare")
         value = results[0]
         value["variants"] = {
-            r["atoms"]["variant"]: [{k: row[k] for k in brief} for row in r["rows"] if row["method"] in COMPARED]
+            r["atoms"]["variant"]: [{k: row[k] for k in brief} for row in r["rows"] if row["method"] in VARIANT_METHODS]
             for r in results[1:]
         }
     elif name == "kits":

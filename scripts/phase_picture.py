@@ -1,4 +1,4 @@
-"""The tutorial's picture: one bundled session under `balanced`, by phase and tier, request by request."""
+"""The tutorial's picture: tokens per tier and phase of each request of one session under `balanced`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from danshari.analysis.phases import PHASES
 from danshari.analysis.tiers import TIERS, tier_of
 from danshari.cli.report import bundled_sessions
 from danshari.compactor import Compactor
-from danshari.formats import named
-from danshari.replay.prompt_cache import cuts
+from danshari.formats import find_format
+from danshari.replay.prompt_cache import request_boundaries
 from danshari.sessions import read
 
 TIER_COLOURS = {"conclusion": "#2a9d8f", "evidence": "#e9c46a", "process": "#8ab4d8", "transient": "#b8a6c9"}
@@ -18,7 +18,7 @@ PHASE_COLOURS = {"explore": "#5b8fd6", "locate": "#7b6fc4", "repair": "#d1495b",
 LEFT, WIDTH, BASE, TOP, RIGHT = 60, 940, 300, 70, 190
 
 
-class Moment(NamedTuple):
+class RequestMoment(NamedTuple):
     """One request: its phase, the view's tokens by tier, and the tokens of the full history."""
 
     phase: str
@@ -26,25 +26,25 @@ class Moment(NamedTuple):
     full: float
 
 
-def moments() -> list[Moment]:
-    """Live through the session."""
+def replay_moments() -> list[RequestMoment]:
+    """Replay the session and return one moment per request."""
     session = next(iter(read(next(p for p in bundled_sessions() if p.stem == "shop-anthropic"))))
     engine = Compactor("balanced", model=session.model, format=session.format, clock=lambda: 0.0)
     found = []
-    for at in cuts(session, named(session.format)):
+    for at in request_boundaries(session, find_format(session.format)):
         result = engine.compact(session.messages[:at])
         track = engine._run.track
         assert track is not None
         tiers: Counter[str] = Counter()
         for place, size in enumerate(track.sizes):
             tiers[tier_of(track.facts, place)] += size  # type: ignore[assignment]
-        found.append(Moment(result.signals.phase, tiers, track.facts.total))
+        found.append(RequestMoment(result.signals.phase, tiers, track.facts.total))
     return found
 
 
-def phase_picture() -> str:
-    """Draw it."""
-    shown = moments()
+def draw_phase_picture() -> str:
+    """Return the picture as SVG."""
+    shown = replay_moments()
     top = max(m.full for m in shown)
     step = (WIDTH - LEFT - RIGHT) / len(shown)
 
@@ -82,6 +82,7 @@ def phase_picture() -> str:
 
 
 def _legend() -> list[str]:
+    """Return the SVG elements of the legend."""
     x, parts = WIDTH - RIGHT + 16, []
     for place, (name, colour) in enumerate(
         [*((p, PHASE_COLOURS[p]) for p in PHASES), *((t, TIER_COLOURS[t]) for t in TIERS)]

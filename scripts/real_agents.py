@@ -1,10 +1,11 @@
-"""Drive real coding agents through the proxy against a scripted upstream, without a network.
+"""Run real coding agents through the proxy against a scripted upstream, without a network.
 
     python scripts/real_agents.py --bin NODE_MODULES/.bin [--rounds 45] [--json FILE]
 
-Claude Code and Codex run headless on a copy of `examples/shop`, in a network namespace of their own (`unshare -n`), and
-execute their own tools for `--rounds` rounds, three times: straight at the upstream, through a proxy that is switched off,
-and through one with `balanced`. The upstream refuses what a provider would refuse. Prints one row a run.
+Claude Code and Codex run headless on a copy of `examples/shop`, in a network namespace of their own
+(`unshare -n`), and execute their own tools for `--rounds` rounds, three times: directly against the
+upstream, through a proxy that is switched off, and through one with `balanced`. The upstream
+rejects what a provider would reject. Prints one row a run.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from danshari_bench.load.traffic import serving
+from danshari_bench.load.traffic import serve_app
 
-from danshari.formats import named
+from danshari.formats import find_format
 from danshari.proxy.app import create_app
 from danshari.proxy.settings import Settings
 from danshari.testing import Call, Turn
-from danshari.testing.fake_provider import Asked, ScriptedUpstream
+from danshari.testing.fake_provider import ScriptedUpstream, UpstreamRequest
 
 SHOP = Path(__file__).parent.parent / "examples/shop"
 SHELL = (
@@ -36,13 +37,14 @@ SHELL = (
 )  # fmt: skip
 
 
-def script(rounds: int, folder: Path) -> Any:
-    """Give the model's part: shell commands, reads, edits, parallel calls, thinking; words at the end."""
+def make_script(rounds: int, folder: Path) -> Any:
+    """Return the model's script: shell commands, reads, edits, parallel calls, thinking, then a final text."""
     files = sorted(str(p) for p in folder.rglob("*.py"))
 
-    def answer(asked: Asked) -> Turn:
-        names = tools_of(asked.body)
-        number = turns_of(asked)
+    def answer_request(asked: UpstreamRequest) -> Turn:
+        """Return the scripted turn for one request."""
+        names = tool_names(asked.body)
+        number = count_turns(asked)
         shell = "Bash" if "Bash" in names else "exec_command" if "exec_command" in names else ""
         if not shell or number >= rounds:
             return Turn(text="Everything was looked at; nothing is left to do.")
@@ -60,24 +62,24 @@ def script(rounds: int, folder: Path) -> Any:
             thinking=f"Round {number}: next." if number % 4 == 0 else "", text=f"Step {number}.", calls=tuple(calls)
         )
 
-    return answer
+    return answer_request
 
 
-def tools_of(body: Mapping[str, Any]) -> set[str]:
-    """Give the names of the tools that a request offers."""
+def tool_names(body: Mapping[str, Any]) -> set[str]:
+    """Return the names of the tools that a request offers."""
     return {str(tool.get("name")) for tool in body.get("tools") or () if isinstance(tool, dict)}
 
 
-def turns_of(asked: Asked) -> int:
+def count_turns(asked: UpstreamRequest) -> int:
     """Count the assistant turns of a request."""
-    wire = named(asked.format)
+    wire = find_format(asked.format)
     messages = asked.body.get(wire.key, [])
     pairs = zip([None, *messages], messages, strict=False)
     return sum(isinstance(m, dict) and wire.begins_turn(m, before) for before, m in pairs)
 
 
-def agent_line(agent: str, tools: Path, base: str, home: Path) -> tuple[list[str], dict[str, str]]:
-    """Give an agent's command and environment; it finds nothing but what stands here."""
+def agent_command(agent: str, tools: Path, base: str, home: Path) -> tuple[list[str], dict[str, str]]:
+    """Return an agent's command line and its complete environment."""
     environment = {"HOME": str(home), "PATH": f"{tools}:{os.environ['PATH']}", "IS_SANDBOX": "1", "NO_COLOR": "1"}
     if agent == "claude":
         environment |= {"ANTHROPIC_BASE_URL": base, "ANTHROPIC_API_KEY": "none", "DISABLE_TELEMETRY": "1",
@@ -90,25 +92,25 @@ def agent_line(agent: str, tools: Path, base: str, home: Path) -> tuple[list[str
     ], environment  # fmt: skip
 
 
-def run(agent: str, tools: Path, rounds: int, how: str) -> dict[str, Any]:
-    """Run one agent once: `direct`, `off` or a policy."""
+def run_agent(agent: str, tools: Path, rounds: int, how: str) -> dict[str, Any]:
+    """Run one agent once: `how` is `direct`, `off` or a policy name."""
     with tempfile.TemporaryDirectory() as made:
         folder, home = Path(made) / "shop", Path(made) / "home"
         shutil.copytree(SHOP, folder)
         home.mkdir()
-        upstream = ScriptedUpstream(script(rounds, folder), record=True, family_of=True)
-        with serving(upstream) as there:
+        upstream = ScriptedUpstream(make_script(rounds, folder), record=True, family_of=True)
+        with serve_app(upstream) as there:
             settings = Settings(upstreams={"*": there}, archive=str(Path(made) / "a.db"), off=how == "off",
                                 policy="balanced" if how in ("off", "direct") else how)  # fmt: skip
-            with serving(create_app(settings)) as here:
-                line, environment = agent_line(agent, tools, there if how == "direct" else here, home)
+            with serve_app(create_app(settings)) as here:
+                line, environment = agent_command(agent, tools, there if how == "direct" else here, home)
                 done = subprocess.run(line, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
                                       text=True, timeout=600, check=False)  # fmt: skip
-        main = [a for a in upstream.requests if tools_of(a.body)]
+        main = [a for a in upstream.requests if tool_names(a.body)]
         bill = upstream.bills.get("")
         return {
             "agent": agent, "how": how, "exit": done.returncode, "requests": len(upstream.requests),
-            "rounds": max((turns_of(a) for a in main), default=0), "bytes_last": len(main[-1].raw) if main else 0,
+            "rounds": max((count_turns(a) for a in main), default=0), "bytes_last": len(main[-1].raw) if main else 0,
             "bytes_all": sum(len(a.raw) for a in upstream.requests), "refused": bill.refused if bill else 0,
             "problems": bill.problems[:2] if bill else [], "units": round(bill.units) if bill else 0,
             "ended": "nothing is left to do" in done.stdout + done.stderr,
@@ -116,7 +118,7 @@ def run(agent: str, tools: Path, rounds: int, how: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run what was asked for, cut off from the network."""
+    """Run the agents in a network namespace without network access."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bin", type=Path, required=True, help="folder with the agents' commands")
     parser.add_argument("--agent", action="append", choices=["claude", "codex"])
@@ -134,7 +136,7 @@ def main() -> None:
     rows = []
     for agent in given.agent or ("claude", "codex"):
         for how in ("direct", "off", "balanced"):
-            rows.append(run(agent, given.bin.resolve(), given.rounds, how))
+            rows.append(run_agent(agent, given.bin.resolve(), given.rounds, how))
             print(json.dumps(rows[-1]), flush=True)
     if given.json:
         given.json.write_text(json.dumps({"format": 1, "rows": rows}, indent=1) + "\n", encoding="utf-8")

@@ -18,7 +18,7 @@ from danshari import data, errors
 from danshari.archive.location import DATA_VARIABLE
 from danshari.core.policy import policy_fields
 from danshari.formats import FORMATS
-from danshari.passes import NAMES
+from danshari.passes import PASS_NAMES
 from danshari.sessions import READERS
 
 ROOT = Path(__file__).parent.parent
@@ -37,7 +37,7 @@ def make_docs() -> Any:
 
 
 def test_generated_pages_are_current() -> None:
-    assert make_docs().stale() == [], "run `make docs` and commit"
+    assert make_docs().stale_pages() == [], "run `make docs` and commit"
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if "```python" in TEXT[p]], ids=lambda p: p.stem)
@@ -63,7 +63,7 @@ def test_everything_public_is_documented() -> None:
         assert f"`{name}" in REFERENCE or name == "__version__", name
     for name in policy_fields():
         assert f"| `{name}` |" in REFERENCE, name
-    for name in (*FORMATS, *NAMES):
+    for name in (*FORMATS, *PASS_NAMES):
         assert f"`{name}`" in REFERENCE, name
     for name, value in vars(errors).items():
         if inspect.isclass(value) and issubclass(value, Exception) and value.__module__ == errors.__name__:
@@ -89,7 +89,7 @@ def test_no_other_environment_variable_is_read() -> None:
                 "DATA_VARIABLE",
                 "XDG_DATA_HOME",
                 "PATH",
-                "KEYS",
+                "KEY_VARIABLES",
             ), f"{path.name} reads {name}"
 
 
@@ -113,8 +113,8 @@ def test_tables_are_well_formed() -> None:
               "minimum", "binding", "source", "checked"}  # fmt: skip
     for row in rows:
         assert needed <= row.keys(), row
-        assert row["family"] in data.families()
+        assert row["family"] in data.tokenizer_families()
     assert rows[-1]["match"] == ["*"]
     for name in data.policy_names():
         assert data.load_policy(name).name == name
-    assert data.tools().rows
+    assert data.load_tools().rows

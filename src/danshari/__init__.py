@@ -1,6 +1,6 @@
-"""danshari keeps the context an LLM agent sends small, valid and sufficient, at a price that survives the cache.
+"""Keep an LLM agent's context small, valid and sufficient, at a cost that counts the prompt cache.
 
-Names are imported on first use, so that `import danshari` costs an agent's start-up next to nothing.
+Public names are imported on first use, so `import danshari` stays fast.
 """
 
 from importlib import import_module
@@ -65,7 +65,7 @@ __all__ = [
     "provider",
 ]
 
-_HOMES = {
+_EXPORT_MODULES = {
     "Entry": "archive.base",
     "Filters": "archive.base",
     "Passage": "archive.base",
@@ -88,12 +88,14 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    """Import a public name on first use. Raises AttributeError if it is not in `__all__`."""
     if name not in __all__:
         raise AttributeError(f"module 'danshari' has no attribute {name!r}")
-    value = getattr(import_module(f"danshari.{_HOMES.get(name, 'errors')}"), name)
+    value = getattr(import_module(f"danshari.{_EXPORT_MODULES.get(name, 'errors')}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
+    """List the module's names, the ones not imported yet included."""
     return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""`python -m danshari`."""
+"""Entry point of `python -m danshari`."""
 
 from danshari.cli import main
 

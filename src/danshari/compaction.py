@@ -1,4 +1,4 @@
-"""What one call of the compactor did: the messages to send, every edit and why, what was held back, the figures."""
+"""The result of one compaction: the messages to send, every edit and its reason, and the figures."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from danshari.handovers.ladder import Rung
 from danshari.handovers.survival import Survival
 from danshari.planning.laws import Refusal
 
-FORMAT = 1
+COMPACTION_FORMAT = 1
 """Format number of `Compaction.to_dict`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """A proposal that did not pay yet: tokens it would free, and why it would be made."""
+class HeldProposal:
+    """A proposed edit that does not pay yet: the tokens it would free, and its reason."""
 
     id: str
     by: str
@@ -30,7 +30,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """The result of `compact`; sizes are tokens, money is dollars at the model's base price."""
+    """The result of `compact`. Sizes are in tokens, money is in dollars at the model's base price."""
 
     messages: Any = field(repr=False)
     format: str
@@ -44,7 +44,7 @@ class Compaction:
     """Edits committed by this call."""
     live: int = 0
     """Edits in force, this call's included."""
-    held: tuple[Held, ...] = field(default=(), repr=False)
+    held: tuple[HeldProposal, ...] = field(default=(), repr=False)
     refused: tuple[Refusal, ...] = field(default=(), repr=False)
     trigger: str = ""
     """Why proposals were weighed: every round, gain, cold cache, soft line, forced, asked; empty if nothing was due."""
@@ -69,40 +69,51 @@ class Compaction:
 
     @property
     def ok(self) -> bool:
-        """Say whether nothing went wrong inside danshari."""
+        """Whether no internal error happened."""
         return not self.fault
 
     @property
     def changed(self) -> bool:
-        """Say whether what should be sent differs from what the caller holds."""
+        """Whether the messages to send differ from the caller's."""
         return self.live > 0
 
     def __len__(self) -> int:
+        """Return the estimated tokens of the messages to send."""
         return self.after
 
     def __bool__(self) -> bool:
+        """Return True, even if the view is empty."""
         return True
 
     def __str__(self) -> str:
+        """Return a short report, one line per fact.
+
+        The lines are sizes, edits made, edits held back, summarizer steps, refused edits, notes, and the
+        internal error.
+        """
         share = f" (−{100 * (1 - self.after / self.before):.0f} %)" if self.before and self.changed else ""
-        lines = [f"{self.policy} · {self.format} · {self.before:,} → {self.after:,} tokens{share}{self._by_estimate()}"]
+        lines = [
+            f"{self.policy} · {self.format} · {self.before:,} → {self.after:,} tokens{share}{self._estimate_note()}"
+        ]
         if self.edits:
             only_new = all(e.by == "admit" for e in self.edits)
-            lines.append(f"{_summary(self.edits)}; {'first sight' if only_new else self.trigger}{self._money()}")
+            lines.append(
+                f"{_summarize_edits(self.edits)}; {'first sight' if only_new else self.trigger}{self._money_note()}"
+            )
         freed = sum(h.freed for h in self.held)
         if freed >= 1:
             edits = "1 edit" if len(self.held) == 1 else f"{len(self.held)} edits"
             pays = "it does" if len(self.held) == 1 else "they do"
             lines.append(f"held back {edits} ({freed:,.0f} tokens): {pays} not pay yet")
-        lines += self._ladder()
+        lines += self._ladder_lines()
         lines += [f"refused {r.law}: {r.why}" for r in self.refused[:3]]
         lines += [f"note: {note}" for note in self.notes]
         if self.fault:
             lines.append(f"fault, failed open: {self.fault}")
         return "\n".join(lines)
 
-    def _ladder(self) -> list[str]:
-        """Say how the hand-over came about, and what did not survive in sight."""
+    def _ladder_lines(self) -> list[str]:
+        """Return report lines on the summarizer's steps and on what of the hand-over stays in sight."""
         lines = []
         for rung in self.rungs if len(self.rungs) > 1 else ():  # nobody was asked: code alone
             how = "ok" if rung.ok else "no"
@@ -116,25 +127,31 @@ class Compaction:
 
     @property
     def layer(self) -> str:
-        """Name what this call did: unchanged, minor, major (with a model's help) or fallback (major without it)."""
+        """The kind of this compaction: unchanged, minor, major or fallback.
+
+        Fallback is a major compaction for which a model was wanted but gave no usable answer.
+        """
         if self.handover is not None:
-            wanted = any(r.asked or r.name in ("breaker", "margin") for r in self.rungs)
-            helped = any(r.ok and r.asked for r in self.rungs)
+            wanted = any(r.is_model_call or r.name in ("breaker", "margin") for r in self.rungs)
+            helped = any(r.ok and r.is_model_call for r in self.rungs)
             return "fallback" if wanted and not helped else "major"
         return "minor" if self.edits else "unchanged"
 
-    def _by_estimate(self) -> str:
+    def _estimate_note(self) -> str:
         return " by the seed's estimate" if self.policy == "literal" else ""
 
-    def _money(self) -> str:
+    def _money_note(self) -> str:
         if not self.earn and not self.cost:
             return ""
         return f"; earns ${self.earn:.4f} for ${self.cost:.4f}"
 
     def to_dict(self, *, messages: bool = False, texts: bool = True) -> dict[str, Any]:
-        """Give plain JSON values; the messages only if asked for; without `texts` nothing that was said or read."""
+        """Return plain JSON values, with the messages only if `messages` is True.
+
+        Without `texts`, nothing that was said or read in the conversation is included.
+        """
         data: dict[str, Any] = {
-            "format_version": FORMAT,
+            "format_version": COMPACTION_FORMAT,
             "format": self.format,
             "policy": self.policy,
             "model": self.model,
@@ -159,7 +176,7 @@ class Compaction:
         if messages:
             data["messages"] = self.messages
         if not texts:
-            data["edits"] = [{k: v for k, v in edit.items() if k in _TOLD} for edit in data["edits"]]
+            data["edits"] = [{k: v for k, v in edit.items() if k in _LOGGED_FIELDS} for edit in data["edits"]]
             data["refused"] = [r["law"] for r in data["refused"]]
             data["signals"] = {k: v for k, v in data["signals"].items() if k not in ("files", "failing")}
             data["handover"] = bool(self.handover)
@@ -167,9 +184,9 @@ class Compaction:
         return data
 
 
-_TOLD = ("edit", "id", "first", "last", "after", "by", "seen")
+_LOGGED_FIELDS = ("edit", "id", "first", "last", "after", "by", "seen")
 """Of an edit, what a log may hold."""
-_DONE = {
+_EDIT_LABELS = {
     "admit": "squeezed at first sight",
     "superseded": "superseded",
     "elide": "elided",
@@ -181,6 +198,6 @@ _DONE = {
 }
 
 
-def _summary(edits: Sequence[Edit]) -> str:
-    counts = Counter(_DONE.get(edit.by, edit.by) for edit in edits)
+def _summarize_edits(edits: Sequence[Edit]) -> str:
+    counts = Counter(_EDIT_LABELS.get(edit.by, edit.by) for edit in edits)
     return ", ".join(f"{n} {what}" for what, n in counts.items())

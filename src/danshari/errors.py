@@ -1,18 +1,18 @@
-"""Every error danshari raises on purpose.
+"""Every error that danshari raises on purpose.
 
 DanshariError
 ├── ArgumentError        a wrong argument: unknown policy, negative window, a value of the wrong type
 │   └── PolicyError      a policy file or field that does not fit
-├── FormatError          a payload in no format we know, or mixed formats
-├── SessionError         a file that is no recorded session, or a saved session we cannot load
+├── FormatError          a payload in no known format, or mixed formats
+├── SessionError         a file that is no recorded session, or a saved session that cannot be loaded
 │   └── VersionError     saved by a newer danshari than this one
-├── ModelError           a summarizer failed: raised, timed out, could not be reached; the ladder goes on without it
-│   └── GivenUp          the caller gave the summary up
+├── ModelError           a summarizer failed: raised, timed out, unreachable; compaction goes on
+│   └── SummaryCancelled the caller cancelled the summary
 ├── RecallError          nothing in the archive under that id
-├── ArchiveError         the archive's file cannot be made, read or written: read-only, full, locked
+├── ArchiveError         the archive's file cannot be created, read or written: read-only, full, locked
 └── MissingExtra         an optional dependency is not installed (also an ImportError)
 
-Odd *content* never raises: it passes through with a note in the `Compaction`.
+Unexpected *content* never raises: it passes through with a note in the `Compaction`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ class DanshariError(Exception):
 
 
 class ArgumentError(DanshariError, ValueError):
-    """The caller passed something that cannot be right; the message says what would be."""
+    """A wrong argument. The message says what would be right."""
 
 
 class PolicyError(ArgumentError):
-    """A policy name, file or field that does not fit; the message names the field and its allowed values."""
+    """A policy name, file or field that does not fit. The message names the field and its allowed values."""
 
 
 class FormatError(DanshariError, ValueError):
-    """The messages are in no format danshari reads."""
+    """The messages are in no format that danshari reads."""
 
 
 class SessionError(DanshariError, ValueError):
@@ -43,11 +43,11 @@ class VersionError(SessionError):
 
 
 class ModelError(DanshariError, RuntimeError):
-    """A summarizer gave no usable answer; a compaction catches it and goes on without a model."""
+    """A summarizer gave no usable answer. A compaction catches it and goes on without a model."""
 
 
-class GivenUp(ModelError):  # noqa: N818  (says what happened)
-    """The caller gave a summary up (a cancelled task); the compaction ends without one."""
+class SummaryCancelled(ModelError):  # noqa: N818  (says what happened)
+    """The caller cancelled a summary, for example by cancelling its task. The compaction ends without one."""
 
 
 class RecallError(DanshariError, LookupError):
@@ -55,11 +55,11 @@ class RecallError(DanshariError, LookupError):
 
 
 class ArchiveError(DanshariError, OSError):
-    """The archive's file cannot be made, read or written; the message says which and why."""
+    """The archive's file cannot be created, read or written. The message names the file and the reason."""
 
 
 class MissingExtra(DanshariError, ImportError):  # noqa: N818  (says what it is)
-    """An optional dependency is missing; the message holds the pip line that installs it."""
+    """An optional dependency is missing. The message holds the pip command that installs it."""
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed; run: pip install 'danshari[{extra}]'")

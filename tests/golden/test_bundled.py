@@ -14,8 +14,8 @@ from danshari import handover, handover_text
 from danshari.cli.report import bundled_sessions
 from danshari.compactor import Compactor
 from danshari.core.edits import Replace
-from danshari.formats import named
-from danshari.replay.prompt_cache import cuts
+from danshari.formats import find_format
+from danshari.replay.prompt_cache import request_boundaries
 from danshari.replay.replay import replay
 from danshari.sessions import read
 
@@ -28,7 +28,7 @@ def edits_of(path: Path, policy: str) -> list[str]:
     session = next(iter(read(path)))
     engine = Compactor(policy, model=session.model, format=session.format, clock=lambda: 0.0)
     found = []
-    for number, at in enumerate(cuts(session, named(session.format)), 1):
+    for number, at in enumerate(request_boundaries(session, find_format(session.format)), 1):
         result = engine.compact(session.messages[:at])
         items = {i.id: i for i in engine.view().items}
         for edit in result.edits:
@@ -58,8 +58,8 @@ def test_bundled_sessions_are_what_they_promise() -> None:
     assert {s.format for s in sessions} == {"openai-chat", "anthropic", "openai-responses"}
     assert any("修复" in json.dumps(s.messages, ensure_ascii=False) for s in sessions)
     for session in sessions:
-        assert sum(1 for _ in cuts(session, named(session.format))) >= 60
-        assert named(session.format).check(session.messages) == []
+        assert sum(1 for _ in request_boundaries(session, find_format(session.format))) >= 60
+        assert find_format(session.format).check(session.messages) == []
 
 
 @pytest.mark.parametrize("path", bundled_sessions(), ids=lambda p: p.stem)

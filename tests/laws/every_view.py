@@ -9,10 +9,10 @@ from typing import Any
 
 from danshari import Compactor
 from danshari.compaction import Compaction
-from danshari.core.edits import Fold, Replace, dead_reasoning
-from danshari.formats import named
+from danshari.core.edits import Fold, Replace, find_stale_reasoning
+from danshari.formats import find_format
 from danshari.formats.base import Format
-from danshari.testing import broken_promises, reads_as
+from danshari.testing import find_lost_words, view_differences
 
 
 @dataclass
@@ -38,7 +38,7 @@ def no_fault(step: Step) -> None:
 
 def read_after_write(step: Step) -> None:
     """The written payload reads as the view."""
-    assert reads_as(step.wire, step.result.messages, step.engine.view()) == []
+    assert view_differences(step.wire, step.result.messages, step.engine.view()) == []
 
 
 def valid(step: Step) -> None:
@@ -54,7 +54,7 @@ def whole_rounds(step: Step) -> None:
     kept = {i for _, fold in shown.effects.folds.values() for i in fold.keep}
     for at, item in enumerate(shown.items):
         if item.kind in ("call", "result") and item.id not in kept:
-            parts.setdefault(item.turn, set()).add(shown.effects.shown(at))
+            parts.setdefault(item.turn, set()).add(shown.effects.is_shown(at))
     assert all(len(states) == 1 for states in parts.values())
 
 
@@ -77,7 +77,7 @@ def thinking_binding(step: Step) -> None:
     if step.engine.model.binding and not step.result.hints:
         items = step.engine.view().items
         index = {item.id: at for at, item in enumerate(items)}
-        assert dead_reasoning(step.engine.session.ledger, step.engine.view().effects, items, index) == []
+        assert find_stale_reasoning(step.engine.session.ledger, step.engine.view().effects, items, index) == []
 
 
 def untouched_same_objects(step: Step) -> None:
@@ -100,7 +100,7 @@ def prefix_stability(step: Step) -> None:
 
 def user_words(step: Step) -> None:
     """What the user and the system wrote stays word for word."""
-    assert broken_promises(step.source, step.result, step.wire) == []
+    assert find_lost_words(step.source, step.result, step.wire) == []
 
 
 def protection(step: Step) -> None:
@@ -154,7 +154,7 @@ def judge(engine: Compactor, source: list[Any], result: Compaction, wire: Format
 
 def cuts(session: tuple[str, list[Any]]) -> list[int]:
     """List where a model call happens: before every assistant turn, and at the end."""
-    wire = named(session[0])
+    wire = find_format(session[0])
     before: Any = None
     found = []
     for at, message in enumerate(session[1]):

@@ -14,26 +14,26 @@ from danshari import Compactor, data, handover
 from danshari.core.edits import Fold
 from danshari.core.handover import (
     DROP_ORDER,
-    FIELDS,
-    MANDATORY,
+    HANDOVER_FIELDS,
+    MANDATORY_FIELDS,
     MODEL_FIELDS,
     Delta,
     Handover,
     Point,
+    apply_delta,
     handover_from_dict,
-    merged,
-    patched,
+    merge_handovers,
 )
-from danshari.core.handover_markdown import parse, render
-from danshari.formats import named
-from danshari.handovers.survival import consistency
-from danshari.pipeline.masking import masked
+from danshari.core.handover_markdown import parse_handover, render_handover
+from danshari.formats import find_format
+from danshari.handovers.survival import measure_survival
+from danshari.pipeline.masking import mask_secrets
 from danshari.testing import ScriptedSummarizer
 
 from .every_view import cuts, judge
 from .strategies import Setting, sessions, settings_of_runs
 
-LANGUAGES = sorted(data.phrases())
+LANGUAGES = sorted(data.load_phrases())
 lines = st.one_of(
     st.text(alphabet=st.characters(blacklist_categories=("Cs", "Cc")), max_size=40),
     st.sampled_from(["## Goal", "## Goal ·", "## 目标 · (+3 在存档中)", "~ 4 label", "~ ", "[danshari hand-over ends]", "\\## Goal ·", "- item", "  in", "\\\\~ x",
@@ -46,7 +46,7 @@ points = st.builds(Point, text=texts, label=labels, turn=st.integers(0, 500))
 
 @st.composite
 def documents(draw: Any) -> Handover:
-    names = draw(st.sets(st.sampled_from([row.name for row in FIELDS]), max_size=6))
+    names = draw(st.sets(st.sampled_from([row.name for row in HANDOVER_FIELDS]), max_size=6))
     fields = {name: tuple(draw(st.lists(points, min_size=1, max_size=3))) for name in names}
     dropped = {name: draw(st.integers(1, 99)) for name in draw(st.sets(st.sampled_from(DROP_ORDER), max_size=2))}
     return Handover(
@@ -57,9 +57,9 @@ def documents(draw: Any) -> Handover:
 @given(documents())
 def test_what_is_rendered_reads_back(document: Handover) -> None:
     """parse(render(h)) == h without what the text does not show, in every language, whatever is quoted."""
-    text = render(document, data.phrases()[document.language])
-    assert parse(text, data.phrases()) == document.bare()
-    assert parse(f"words before\n\n{text}\nwords after", data.phrases()) == document.bare()
+    text = render_handover(document, data.load_phrases()[document.language])
+    assert parse_handover(text, data.load_phrases()) == document.strip_metadata()
+    assert parse_handover(f"words before\n\n{text}\nwords after", data.load_phrases()) == document.strip_metadata()
     assert handover_from_dict(json.loads(json.dumps(document.to_dict()))) == replace(
         document, fields={k: v for k, v in document.fields.items() if v}
     )
@@ -68,23 +68,23 @@ def test_what_is_rendered_reads_back(document: Handover) -> None:
 @given(documents(), documents())
 def test_merging_forgets_no_words_and_repeats_nothing(older: Handover, newer: Handover) -> None:
     """Merging carries what only the older document knows, once; merging again changes nothing but the count."""
-    once = merged(older, newer)
-    for name in MANDATORY[:3]:
+    once = merge_handovers(older, newer)
+    for name in MANDATORY_FIELDS[:3]:
         held = {" ".join(p.text.split()) for p in once[name]}
         assert {" ".join(p.text.split()) for p in (*older[name], *newer[name])} <= held
-    again = merged(older, once)
+    again = merge_handovers(older, once)
     assert {k: v for k, v in again.fields.items() if v} == {k: v for k, v in once.fields.items() if v}
 
 
 @given(
     documents(),
-    st.dictionaries(st.sampled_from([r.name for r in FIELDS]), st.lists(texts, max_size=2)),
+    st.dictionaries(st.sampled_from([r.name for r in HANDOVER_FIELDS]), st.lists(texts, max_size=2)),
     st.lists(texts, max_size=2),
 )
 def test_a_delta_reaches_only_a_models_fields(document: Handover, add: dict[str, list[str]], drop: list[str]) -> None:
     """Whatever a model answers, words, rules, files, tests, todo and lines stay as code wrote them."""
-    made = patched(document, Delta(add=add, drop=drop), turn=9)
-    for row in FIELDS:
+    made = apply_delta(document, Delta(add=add, drop=drop), turn=9)
+    for row in HANDOVER_FIELDS:
         if row.name not in MODEL_FIELDS:
             assert made[row.name] == document[row.name]
 
@@ -94,15 +94,15 @@ def test_a_document_keeps_its_size_and_the_words(session: Any, size: int, hard: 
     """Sizes hold (a hard one for everything), words stand verbatim, the same bytes come twice, nothing is changed."""
     before = copy.deepcopy(session[1])
     document = handover(session[1], size=size, hard=hard, format=session[0])
-    text = render(document, data.phrases()[document.language])
+    text = render_handover(document, data.load_phrases()[document.language])
     assert session[1] == before
     assert document == handover(json.loads(json.dumps(session[1])), size=size, hard=hard, format=session[0])
-    fixed = sum(p.size for name in MANDATORY for p in document[name])
+    fixed = sum(p.size for name in MANDATORY_FIELDS for p in document[name])
     assert len(text) <= (max(size, 900) if hard else max(size, 900) + fixed + size // 5 + 400)
     if not hard:
-        for item in named(session[0]).read(session[1]):
+        for item in find_format(session[0]).read(session[1]):
             if item.kind == "text" and item.role == "user" and len(item.text) < 8_000:
-                words = masked(data.markers().own_words(item.text))
+                words = mask_secrets(data.load_markers().human_text(item.text))
                 assert all(line in text for line in words.split("\n"))
 
 
@@ -122,11 +122,11 @@ def test_every_view_with_major_compactions(session: Any, setting: Setting, answe
     last: list[Any] = []
     for number, at in enumerate(cuts(session)):
         result = engine.compact(session[1][:at], force="full" if number % 3 == 2 else None)
-        last = judge(engine, session[1][:at], result, named(session[0]), last)
+        last = judge(engine, session[1][:at], result, find_format(session[0]), last)
         for fold in (e for e in result.edits if isinstance(e, Fold)):
             assert result.handover is not None
             assert not any(s.lost for s in result.survived)
-            assert parse(fold.text, data.phrases()) == result.handover.bare()
+            assert parse_handover(fold.text, data.load_phrases()) == result.handover.strip_metadata()
 
 
 @given(sessions(), st.integers(1, 6))
@@ -165,11 +165,11 @@ def test_replace_mode_is_view_mode_with_major_compactions(session: Any) -> None:
 @given(documents(), documents())
 def test_consistency_counts_every_point_once(full: Handover, shown: Handover) -> None:
     """Every point is in sight, archived or lost; what the view holds is never lost."""
-    view = render(shown, data.phrases()[shown.language])
-    for row in consistency(full, view, lambda _: False):
+    view = render_handover(shown, data.load_phrases()[shown.language])
+    for row in measure_survival(full, view, lambda _: False):
         assert row.total == len(full[row.field])
     assert all(
         not s.lost
-        for s in consistency(shown, view, lambda _: False)
+        for s in measure_survival(shown, view, lambda _: False)
         if not any("\\" in p.text or "##" in p.text or "~" in p.text or "[dan" in p.text for p in shown[s.field])
     )

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from danshari import Compactor, compact
 from danshari.archive import MemoryArchive
 from danshari.compaction import Compaction
-from danshari.core.edits import Drop, Fold, Replace, covering, edit_from_dict, edit_to_dict, view
-from danshari.formats import named
+from danshari.core.edits import Drop, Fold, Replace, digest_items, edit_from_dict, edit_to_dict, view
+from danshari.formats import find_format
 
 from .every_view import cuts, judge
 from .strategies import FORMATS, Setting, odd_messages, sessions, settings_of_runs
@@ -50,7 +50,7 @@ def run(session: Session, setting: Setting) -> Iterator[tuple[Compactor, list[An
 @given(sessions())
 def test_lens_identity(session: Session) -> None:
     """Writing what was read gives the same objects."""
-    wire = named(session[0])
+    wire = find_format(session[0])
     written = wire.write(session[1], view(wire.read(session[1]), ()))
     assert len(written) == len(session[1])
     assert all(a is b for a, b in zip(written, session[1], strict=True))
@@ -64,7 +64,7 @@ def test_every_view(shard: int, session: Session, setting: Setting) -> None:
     before = copy.deepcopy(session[1])
     last: list[Any] = []
     for engine, source, result in run(session, setting):
-        last = judge(engine, source, result, named(session[0]), last)
+        last = judge(engine, source, result, find_format(session[0]), last)
     assert session[1] == before
 
 
@@ -159,14 +159,14 @@ def test_edits_are_data(session: Session) -> None:
     ledger = engine.session.ledger
     again = tuple(edit_from_dict(json.loads(json.dumps(edit_to_dict(e)))) for e in ledger)
     assert again == ledger
-    other = named(session[0]).read(session[1][:1])
+    other = find_format(session[0]).read(session[1][:1])
     assert not view(other, ledger).effects.texts
 
 
 @given(sessions(), st.integers(0, 10), st.integers(1, 6))
 def test_fold_and_drop(session: Session, start: int, length: int) -> None:
     """A fold or drop of whole rounds leaves a valid payload that reads as its view."""
-    wire = named(session[0])
+    wire = find_format(session[0])
     items = wire.read(session[1])
     turns = sorted({i.turn for i in items if i.role == "assistant" and i.turn < items[-1].turn})[start : start + length]
     if not turns:
@@ -174,7 +174,7 @@ def test_fold_and_drop(session: Session, start: int, length: int) -> None:
     span = [at for at, i in enumerate(items) if i.turn in turns and i.role in ("assistant", "tool")]
     first, last = items[span[0]].id, items[span[-1]].id
     keep = tuple(i.id for i in items[span[0] : span[-1] + 1] if i.role in ("user", "system"))
-    fold = Fold(first=first, last=last, keep=keep, text="HAND-OVER", covers=covering(items[span[0] : span[-1] + 1]))
+    fold = Fold(first=first, last=last, keep=keep, text="HAND-OVER", covers=digest_items(items[span[0] : span[-1] + 1]))
     for edit in (fold, Drop(first=first, last=last)):
         shown = view(items, [edit])
         written = wire.write(session[1], shown)
@@ -191,8 +191,8 @@ def test_conversion_carries_words_and_pairs(name: str, session: Session) -> None
     from danshari import convert
 
     converted = convert(session[1], name, source=session[0])
-    assert named(name).check(converted.payload) == [] or session[0] == name
-    old, new = named(session[0]).read(session[1]), named(name).read(converted.payload)
+    assert find_format(name).check(converted.payload) == [] or session[0] == name
+    old, new = find_format(session[0]).read(session[1]), find_format(name).read(converted.payload)
 
     def kinds(items: Any) -> list[tuple[str, str]]:
         return sorted(

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danshari.proxy.body.body import read
-from danshari.proxy.body.json_patch import rendered
+from danshari.proxy.body.body import read_body
+from danshari.proxy.body.json_patch import splice_value
 
 TEXTS = st.text(max_size=12)
 LEAVES = (
@@ -59,14 +59,14 @@ def test_what_is_written_reads_as_asked(data: Any) -> None:
     text = spelled(data.draw, data.draw(VALUES))
     old = json.loads(text)
     new = data.draw(edited(old))
-    assert json.loads(rendered(text, (0, len(text)), old, new)) == new
+    assert json.loads(splice_value(text, (0, len(text)), old, new)) == new
 
 
 @given(st.data())
 def test_nothing_changed_nothing_written(data: Any) -> None:
     text = spelled(data.draw, data.draw(VALUES))
     old = json.loads(text)
-    assert rendered(text, (0, len(text)), old, json.loads(text)) == text
+    assert splice_value(text, (0, len(text)), old, json.loads(text)) == text
 
 
 MESSAGES = st.lists(
@@ -87,7 +87,7 @@ def bodies(draw: Any, messages: list[Any]) -> tuple[str, dict[str, Any]]:
 @given(st.data())
 def test_a_body_is_read_whole_and_written_with_other_messages_and_fields(data: Any) -> None:
     text, values = data.draw(data.draw(MESSAGES.map(bodies)))
-    body = read(text, "messages")
+    body = read_body(text, "messages")
     assert body.values == values
     assert [text[a:b] for a, b in body.places] == [text[a:b].strip() for a, b in body.places]
     assert [json.loads(text[a:b]) for a, b in body.places] == body.messages
@@ -104,19 +104,24 @@ def test_a_body_that_follows_another_reads_as_if_it_stood_alone(data: Any) -> No
     """Whatever the last body was, reading from where they differ gives the same as reading anew."""
     messages = data.draw(MESSAGES)
     first_text, _ = data.draw(bodies(messages))
-    first = read(first_text, "messages")
+    first = read_body(first_text, "messages")
     changed = [*messages[: data.draw(st.integers(0, len(messages)))], *data.draw(MESSAGES)]
     style = data.draw(st.sampled_from(["same", "other"]))
     if style == "same":  # the same client writes the same way: only the list of messages and what follows differ
-        start, end = first.whole
+        start, end = first.messages_span
         inner = ",".join(first_text[a:b] for a, b in first.places[: len(changed)])
         more = ",".join(json.dumps(m) for m in changed[len(first.places) :])
         text = first_text[:start] + "[" + ",".join(filter(None, [inner, more])) + "]" + first_text[end:]
     else:
         text, _ = data.draw(bodies(changed))
-    alone, after = read(text, "messages"), read(text, "messages", first)
+    alone, after = read_body(text, "messages"), read_body(text, "messages", first)
     assert after.values == alone.values
-    assert (after.places, after.whole, after.end, after.spans) == (alone.places, alone.whole, alone.end, alone.spans)
+    assert (after.places, after.messages_span, after.end, after.spans) == (
+        alone.places,
+        alone.messages_span,
+        alone.end,
+        alone.spans,
+    )
 
 
 @given(st.data())
@@ -126,7 +131,7 @@ def test_what_was_written_before_does_not_change_what_is_written(data: Any) -> N
     last, copies = None, {}
     for _ in range(3):
         text = json.dumps({"model": "m", "messages": messages, "stream": True})
-        body, alone = read(text, "messages", last), read(text, "messages")
+        body, alone = read_body(text, "messages", last), read_body(text, "messages")
         view = []
         for at, message in enumerate(body.messages):
             if at not in copies and data.draw(st.integers(0, 3)) == 0:

@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 
 from danshari import Compactor, data
 from danshari.analysis.facts import Facts
-from danshari.analysis.first_seen import bare, parts_of
+from danshari.analysis.first_seen import split_identifier, strip_line_number
 from danshari.analysis.phases import PHASES
 from danshari.core.edits import Effects, Replace
-from danshari.formats import named
+from danshari.formats import find_format
 from danshari.shorten.line_scorer import (
-    FEATURES,
-    columns,
-    expected,
-    family_of,
-    reading,
+    SCORER_FEATURES,
+    feature_bucket_counts,
+    feature_columns,
+    make_line_context,
+    weight_family,
 )
-from danshari.shorten.reread import AGAIN
-from danshari.shorten.text import chosen, shared
-from danshari.shorten.text_kind import SHAPES
+from danshari.shorten.reread import REREAD_REASON_PREFIX
+from danshari.shorten.text import choose_kept_lines, smooth_odds
+from danshari.shorten.text_kind import TEXT_SHAPES
 from danshari.testing import Call, Turn, conversation
 from tests.laws.strategies import _SHAPES, FORMATS, body
 
@@ -34,8 +34,8 @@ _MARKED = re.compile(r"\s*(\d+)(?:\| |→|\t)(.*)\Z", re.DOTALL)
 
 
 def facts_of(messages: list[object], format_name: str = "openai-chat") -> Facts:
-    facts = Facts(data.tools(), data.estimator("o200k"), data.line_weights())
-    facts.extend(named(format_name).read(messages))
+    facts = Facts(data.load_tools(), data.load_estimator("o200k"), data.line_weights())
+    facts.extend(find_format(format_name).read(messages))
     return facts
 
 
@@ -54,24 +54,24 @@ def test_kept_lines_are_the_sources_own_under_their_own_numbers(text: str, call:
     )
     facts = facts_of(messages)
     at = len(facts.items) - 1
-    lines = facts.clean(at).split("\n")
-    numbers = chosen(facts, at, lines, room)
+    lines = facts.clean_text(at).split("\n")
+    numbers = choose_kept_lines(facts, at, lines, room)
     assert numbers == sorted(set(numbers))
     assert all(lines[n].strip() or 0 < n < len(lines) - 1 for n in numbers)
     if facts.weights and len(numbers) > 3:
         kept = sum(len(lines[n]) for n in numbers)
         assert kept <= 1.6 * room + 1200, "gaps closed and enclosing definitions come on top, no more"
-    from danshari.core.placeholder import squeezed
+    from danshari.core.placeholder import render_kept_lines
 
-    written = squeezed(facts.items[at], numbers, [lines[n] for n in numbers], total=len(lines), every=every).split(
-        "\n"
-    )[1:]
+    written = render_kept_lines(
+        facts.items[at], numbers, [lines[n] for n in numbers], total=len(lines), every=every
+    ).split("\n")[1:]
     assert len(written) == len(numbers)
     for n, shown in zip(numbers, written, strict=True):
-        assert bare(shown) == bare(lines[n]) or shown == lines[n]
+        assert strip_line_number(shown) == strip_line_number(lines[n]) or shown == lines[n]
         if (marked := _MARKED.match(shown)) and shown != lines[n]:
             assert int(marked.group(1)) == n + 1
-    assert chosen(facts, at, lines, room) == numbers
+    assert choose_kept_lines(facts, at, lines, room) == numbers
 
 
 @given(texts, calls)
@@ -81,11 +81,11 @@ def test_every_feature_sorts_every_line_into_one_of_its_buckets(text: str, call:
         conversation("openai-chat", "go", [Turn(calls=(Call(name=name, arguments=arguments, result=text),))])
     )
     at = len(facts.items) - 1
-    read = reading(facts, at, text.split("\n"))
-    assert read.shape in SHAPES
-    found = columns(read)
-    assert set(found) == set(expected()[family_of(read)])
-    buckets = {f.name: len(f.buckets) for f in FEATURES}
+    read = make_line_context(facts, at, text.split("\n"))
+    assert read.shape in TEXT_SHAPES
+    found = feature_columns(read)
+    assert set(found) == set(feature_bucket_counts()[weight_family(read)])
+    buckets = {f.name: len(f.buckets) for f in SCORER_FEATURES}
     for feature, column in found.items():
         assert len(column) == len(read.lines)
         assert all(0 <= bucket < buckets[feature] for bucket in column), feature
@@ -93,10 +93,10 @@ def test_every_feature_sorts_every_line_into_one_of_its_buckets(text: str, call:
 
 @given(st.lists(st.floats(-8, 3), min_size=1, max_size=60), st.integers(1, 12))
 def test_sharing_chances_keeps_their_range_and_a_flat_line_flat(odds: list[float], radius: int) -> None:
-    found = shared(odds, radius)
+    found = smooth_odds(odds, radius)
     assert len(found) == len(odds)
     assert min(odds) - 1e-6 <= min(found) <= max(found) <= max(odds) + 1e-6
-    assert all(abs(v - 2.5) < 1e-9 for v in shared([2.5] * len(odds), radius))
+    assert all(abs(v - 2.5) < 1e-9 for v in smooth_odds([2.5] * len(odds), radius))
 
 
 versions = st.lists(
@@ -147,7 +147,7 @@ def _nothing_is_hidden(view: Any, files: list[list[str]], numbered: bool) -> Non
         here = (
             {pattern.sub("", line, count=1) for line in text.split("\n")} if edit or numbered else set(text.split("\n"))
         )
-        if edit is not None and edit.why.startswith(AGAIN):
+        if edit is not None and edit.why.startswith(REREAD_REASON_PREFIX):
             assert "unchanged since" in text.split("\n")[0]
         assert set(file) <= in_sight | here
         in_sight |= here
@@ -228,7 +228,7 @@ def test_parallel_reads_of_one_long_file_hide_nothing_twice(size: int, count: in
     first = view.effects.texts.get(results[0])
     kept = set(lines) if first is None else {line.split("| ", 1)[-1] for line in first.text.split("\n")}
     second = view.effects.texts.get(results[1])
-    if second is not None and second.why.startswith(AGAIN):
+    if second is not None and second.why.startswith(REREAD_REASON_PREFIX):
         here = {line.split("| ", 1)[-1] for line in second.text.split("\n")}
         claims = int(re.search(r"(\d+) lines are unchanged", second.why)[1])  # type: ignore[index]
         assert claims <= len(kept & set(lines)) + 2
@@ -264,7 +264,7 @@ def test_without_weights_plain_rules_choose(monkeypatch: object) -> None:
     )
     facts.weights = None
     at = len(facts.items) - 1
-    numbers = chosen(facts, at, log.split("\n"), 900)
+    numbers = choose_kept_lines(facts, at, log.split("\n"), 900)
     assert 300 in numbers
 
 
@@ -280,10 +280,10 @@ def test_the_phase_is_one_of_four_and_never_looks_ahead(kinds: list[str]) -> Non
     }
     turns = [Turn(calls=(made[kind],)) for kind in kinds]
     whole = facts_of(conversation("openai-chat", "go", turns))
-    phases = [whole.phases.at(turn) for turn in range(1, len(turns) + 1)]
+    phases = [whole.phases.phase_at(turn) for turn in range(1, len(turns) + 1)]
     assert set(phases) <= set(PHASES)
     for cut in range(1, len(turns) + 1):
-        assert facts_of(conversation("openai-chat", "go", turns[:cut])).phases.at(cut) == phases[cut - 1]
+        assert facts_of(conversation("openai-chat", "go", turns[:cut])).phases.phase_at(cut) == phases[cut - 1]
     if kinds[-3:] == ["edit"] * 3:
         assert phases[-1] == "repair"
     if kinds[-3:] == ["test"] * 3:
@@ -292,7 +292,7 @@ def test_the_phase_is_one_of_four_and_never_looks_ahead(kinds: list[str]) -> Non
 
 @given(st.text(max_size=30))
 def test_parts_are_lower_case_and_three_letters_at_least(word: str) -> None:
-    assert all(part == part.lower() and len(part) > 2 for part in parts_of(word))
+    assert all(part == part.lower() and len(part) > 2 for part in split_identifier(word))
 
 
 def test_few_numbers_only_where_a_tool_numbers_unasked() -> None:

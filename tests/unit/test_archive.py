@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from danshari_bench.load.archive import crowd, kills, made_entry
+from danshari_bench.load.archive import kill_writers, make_test_entry, run_concurrent_writers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,15 +32,15 @@ from danshari import (
 from danshari.archive import MemoryArchive
 from danshari.archive import maintenance as keeping
 from danshari.archive.sqlite import SqliteArchive
-from danshari.archive.words import words
-from danshari.core.items import Digest, hashed
+from danshari.archive.words import index_words
+from danshari.core.items import Digest, hash_strings
 from danshari.testing import Call, Turn, conversation
 
 LOG = "\n".join(f"2026-03-01 INFO worker-{n} took {n}ms" for n in range(200))
 
 
 def entry(text: str, **fields: object) -> Entry:
-    return Entry(digest=Digest(hashed(text)), text=text, **fields)  # type: ignore[arg-type]
+    return Entry(digest=Digest(hash_strings(text)), text=text, **fields)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_every_original_comes_back_byte_for_byte(texts: list[str]) -> None:
     for e in entries:
         assert replace(archive.get(e.digest), at=0.0) == e
         assert archive.get(e.digest[:20]).text == e.text
-    assert keeping.verify(archive) == []
+    assert keeping.verify_archive(archive) == []
 
 
 def test_half_surrogates_binary_and_a_hundred_megabytes(archive: SqliteArchive) -> None:
@@ -70,7 +70,7 @@ def test_half_surrogates_binary_and_a_hundred_megabytes(archive: SqliteArchive) 
     archive.put([odd, big])
     assert archive.get(odd.digest).text == odd.text
     assert archive.get(big.digest).text == big.text
-    assert keeping.verify(archive) == []
+    assert keeping.verify_archive(archive) == []
 
 
 def test_ids_that_fit_none_or_several(archive: SqliteArchive) -> None:
@@ -95,9 +95,9 @@ def test_only_its_owner_may_read_it(archive: SqliteArchive) -> None:
 
 @given(st.text(alphabet=st.sampled_from("abcXYZ_0189.-压缩修复 \n/"), max_size=60))
 def test_whatever_word_stands_in_a_text_finds_it(text: str) -> None:
-    held = set(words(text))
+    held = set(index_words(text))
     for word in text.split():
-        assert set(words(word)) <= held
+        assert set(index_words(word)) <= held
 
 
 def test_identifiers_paths_commands_numbers_and_chinese(archive: SqliteArchive) -> None:
@@ -138,7 +138,7 @@ def test_passages_filters_and_what_is_newer(archive: SqliteArchive) -> None:
 
 
 def test_the_archive_in_memory_searches_as_the_one_on_disk_does(archive: SqliteArchive) -> None:
-    entries = [made_entry(n) for n in range(60)]
+    entries = [make_test_entry(n) for n in range(60)]
     memory = MemoryArchive(entries[:30])
     memory.search("ledger")
     memory.put(entries[30:])
@@ -170,12 +170,12 @@ def test_bytes_that_changed_are_found(archive: SqliteArchive) -> None:
     other.execute("UPDATE text SET body = (SELECT body FROM text ORDER BY id LIMIT 1) WHERE id = 2")
     other.execute("DELETE FROM passage WHERE id = 1")
     other.commit()
-    found = keeping.verify(archive)
+    found = keeping.verify_archive(archive)
     assert any("its bytes changed" in problem for problem in found)
     assert any("not in the index" in problem for problem in found)
     other.execute("UPDATE text SET body = x'00' WHERE id = 2")
     other.commit()
-    assert any("cannot be unpacked" in problem for problem in keeping.verify(archive))
+    assert any("cannot be unpacked" in problem for problem in keeping.verify_archive(archive))
     with pytest.raises(ArchiveError):
         archive.get(two.digest)
     assert archive.search("words") == []
@@ -184,14 +184,14 @@ def test_bytes_that_changed_are_found(archive: SqliteArchive) -> None:
 def test_a_page_damaged_under_an_open_archive_is_said_and_nothing_is_moved(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     archive = SqliteArchive(path)
-    archive.put([made_entry(n) for n in range(400)])
+    archive.put([make_test_entry(n) for n in range(400)])
     archive.close()
     with path.open("r+b") as file:
         for page in range(8, path.stat().st_size // 4096, 3):
             file.seek(4096 * page)
             file.write(b"\xff" * 4096)
     again = SqliteArchive(path)
-    assert keeping.verify(again) != []
+    assert keeping.verify_archive(again) != []
     assert danshari("archive", "verify", "--archive", str(path), where=tmp_path).returncode == 3
     assert danshari("archive", "export", str(tmp_path / "out"), "--archive", str(path), where=tmp_path).returncode == 1
     assert not (tmp_path / "out").exists()
@@ -212,9 +212,9 @@ def test_masked_and_unmasked_originals_of_one_digest_stand_side_by_side(archive:
     archive.put([Entry(digest=digest, text="key=[masked]\nplain", session="masks")])
     archive.put([Entry(digest=digest, text="key=sk-secret\nplain\nmore", session="does not")])
     assert archive.get(digest).text == "key=sk-secret\nplain\nmore"
-    assert keeping.verify(archive) == []
+    assert keeping.verify_archive(archive) == []
     assert keeping.expire(archive, now=1e12, most=1).entries == 2
-    assert keeping.verify(archive) == []
+    assert keeping.verify_archive(archive) == []
     assert len(archive) == 0
 
 
@@ -247,10 +247,10 @@ def test_an_archive_of_format_1_is_brought_up(tmp_path: Path) -> None:
         CREATE INDEX entry_sum ON entry(sum); PRAGMA user_version = 1;""")
     base.close()
     found = SqliteArchive(tmp_path / "a.db")
-    assert keeping.verify(found) == []
+    assert keeping.verify_archive(found) == []
     assert len(found) == 11
     assert found.search("parse_7")[0].entry.path == "a7.py"
-    assert keeping.statistics(found)["texts"] == 10
+    assert keeping.archive_statistics(found)["texts"] == 10
     found.put([entry("def later(): ...")])
     assert found.search("later")[0].text == "def later(): ..."
 
@@ -305,16 +305,17 @@ def test_a_locked_file_commits_nothing(tmp_path: Path) -> None:
 
 
 def test_kills_at_random_moments_lose_nothing_that_was_committed() -> None:
-    found = kills(6, lambda n: None)
+    found = kill_writers(6, lambda n: None)
     assert found["committed"] > 0
     assert (found["missing"], found["problems"]) == (0, [])
 
 
 def test_processes_and_threads_write_at_once(archive: SqliteArchive) -> None:
-    found = crowd(4, 40)
+    found = run_concurrent_writers(4, 40)
     assert (found["written"], found["failed"], found["problems"]) == (160, 0, [])
     threads = [
-        threading.Thread(target=lambda n=n: archive.put([made_entry(n * 100 + k) for k in range(30)])) for n in range(4)
+        threading.Thread(target=lambda n=n: archive.put([make_test_entry(n * 100 + k) for k in range(30)]))
+        for n in range(4)
     ]
     for thread in threads:
         thread.start()
@@ -345,19 +346,19 @@ def test_expiry_by_days_rounds_and_size_spares_what_is_pinned(archive: SqliteArc
     assert archive.search("early") == []
     assert archive.search("pinned")
     keeping.expire(archive, now=21 * day, most=1)
-    assert {e["text"] for e in map(json.loads, list(keeping.export(archive))[1:])} == {"old pinned"}
-    assert keeping.verify(archive) == []
+    assert {e["text"] for e in map(json.loads, list(keeping.export_archive(archive))[1:])} == {"old pinned"}
+    assert keeping.verify_archive(archive) == []
 
 
 @given(st.lists(st.text(max_size=80), min_size=1, max_size=6))
 def test_an_export_taken_in_is_the_same_archive(texts: list[str]) -> None:
     one, other = SqliteArchive(":memory:", clock=lambda: 5.0), SqliteArchive(":memory:")
     one.put(entry(text, session=f"s{n % 2}", turn=n) for n, text in enumerate(dict.fromkeys(texts)))
-    lines = list(keeping.export(one))
-    assert keeping.load(other, lines) == len(one)
-    assert list(keeping.export(other)) == lines
+    lines = list(keeping.export_archive(one))
+    assert keeping.import_archive(other, lines) == len(one)
+    assert list(keeping.export_archive(other)) == lines
     with pytest.raises(ArchiveError, match="line 1 is no line of an export"):
-        keeping.load(other, ["{}"])
+        keeping.import_archive(other, ["{}"])
 
 
 # ── sessions ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -428,7 +429,7 @@ def test_secrets_are_masked_before_they_are_stored_where_the_policy_says_so(tmp_
         archive = SqliteArchive(tmp_path / f"{masks}.db")
         policy = replace(data.load_policy("balanced"), mask_archive=masks)
         Compactor(policy, archive=archive).compact(messages)
-        (stored,) = [json.loads(line)["text"] for line in list(keeping.export(archive))[1:]]
+        (stored,) = [json.loads(line)["text"] for line in list(keeping.export_archive(archive))[1:]]
         assert (key in stored) is not masks
 
 
@@ -456,11 +457,11 @@ def danshari(*words: str, where: Path) -> subprocess.CompletedProcess[str]:
 def test_the_archive_from_the_shell(tmp_path: Path) -> None:
     assert "no archive there" in danshari("archive", "stats", where=tmp_path).stderr
     with open_archive(tmp_path / "archive.db") as archive:
-        archive.put([made_entry(n) for n in range(5)])
+        archive.put([make_test_entry(n) for n in range(5)])
     found = json.loads(danshari("recall", "run_3", "--json", where=tmp_path).stdout)
-    assert found[0]["id"] == made_entry(3).id
-    assert danshari("archive", "show", made_entry(3).id, where=tmp_path).stdout == made_entry(3).text
-    assert made_entry(3).text in danshari("recall", made_entry(3).id, where=tmp_path).stdout
+    assert found[0]["id"] == make_test_entry(3).id
+    assert danshari("archive", "show", make_test_entry(3).id, where=tmp_path).stdout == make_test_entry(3).text
+    assert make_test_entry(3).text in danshari("recall", make_test_entry(3).id, where=tmp_path).stdout
     assert danshari("recall", "zebra", where=tmp_path).returncode == 1
     assert json.loads(danshari("archive", "stats", "--json", where=tmp_path).stdout)["originals"] == 5
     assert "all well" in danshari("archive", "verify", where=tmp_path).stdout

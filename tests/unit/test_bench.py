@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from danshari_bench.comparison import ablation
-from danshari_bench.comparison.ablation import ablate, variants_of
-from danshari_bench.comparison.cache import Store
-from danshari_bench.comparison.run import compare
-from danshari_bench.peers import PEERS, Peer, peer
-from danshari_bench.peers.views import Worker, contender
+from danshari_bench.comparison.ablation import ablate, list_variants
+from danshari_bench.comparison.cache import ResultStore
+from danshari_bench.comparison.run import compare_contenders
+from danshari_bench.peers import PEERS, Peer, find_peer
+from danshari_bench.peers.views import PeerWorker, make_peer_contender
 from danshari_bench.report.chart import (
     Axis,
     Bar,
     Series,
-    scatter,
-    stacked,
+    draw_scatter,
+    draw_stacked_bars,
 )
 from danshari_bench.report.page import write_report
 
@@ -32,10 +32,10 @@ from danshari.cli import cli
 from danshari.cli.report import bundled_sessions
 from danshari.core.pricing import Prices
 from danshari.errors import ArgumentError, DanshariError, SessionError
-from danshari.replay.references import needs_of
-from danshari.replay.simulate import Setting
-from danshari.replay.statistics import Bootstrap, holm
-from danshari.sessions import Recorded, read
+from danshari.replay.references import find_needs
+from danshari.replay.simulate import ContenderSetting
+from danshari.replay.statistics import Bootstrap, correct_holm
+from danshari.sessions import RecordedSession, read
 from danshari.testing import Call, Turn, conversation
 
 TOYS = "tests.unit.toy_peers"
@@ -51,7 +51,7 @@ def one_by_one(work: Callable[[Any], Any], jobs: Sequence[Any], description: str
     return [work(job) for job in jobs]
 
 
-def session(name: str = "s", rounds: int = 5) -> Recorded:
+def session(name: str = "s", rounds: int = 5) -> RecordedSession:
     turns = [
         Turn(
             calls=(
@@ -61,7 +61,9 @@ def session(name: str = "s", rounds: int = 5) -> Recorded:
         for n in range(rounds)
     ]
     messages = conversation("openai-chat", "Find the fault.", [*turns, Turn(text="Found.")])
-    return Recorded(id=name, source="t", format="openai-chat", messages=messages, model="gpt-5").placed("toys")
+    return RecordedSession(id=name, source="t", format="openai-chat", messages=messages, model="gpt-5").set_collection(
+        "toys"
+    )
 
 
 def run(*arguments: str) -> Result:
@@ -100,16 +102,16 @@ def test_paired_differences_and_holm() -> None:
     assert p < 0.01
     same, p_same = draws.difference(pairs, pairs)
     assert (same.value, p_same) == (0.0, 1.0)
-    assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == {"a": pytest.approx(0.03), "c": pytest.approx(0.06),
+    assert correct_holm({"a": 0.01, "b": 0.04, "c": 0.03}) == {"a": pytest.approx(0.03), "c": pytest.approx(0.06),
                                                       "b": pytest.approx(0.06)}  # fmt: skip
 
 
 # ── peers ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def setting() -> Setting:
-    made = needs_of(session())
-    return Setting(format="openai-chat", model="gpt-5", prices=Prices(), needs=made)
+def setting() -> ContenderSetting:
+    made = find_needs(session())
+    return ContenderSetting(format="openai-chat", model="gpt-5", prices=Prices(), needs=made)
 
 
 def toy(start: str) -> Peer:
@@ -123,17 +125,17 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     import danshari_bench.peers.views as views
 
-    made = Worker(sys.executable, limit=15)
+    made = PeerWorker(sys.executable, limit=15)
     root = str(Path(__file__).parent.parent.parent)
-    monkeypatch.setattr(views, "SEARCHED", (root,))
+    monkeypatch.setattr(views, "EXTRA_FOLDERS", (root,))
     monkeypatch.setitem(views._workers, sys.executable, made)
     yield made
     made.stop()
 
 
-def test_a_peer_runs_in_its_process_and_is_remembered(worker: Worker) -> None:
+def test_a_peer_runs_in_its_process_and_is_remembered(worker: PeerWorker) -> None:
     made = setting()
-    compact = contender(toy("honest")).start(made)
+    compact = make_peer_contender(toy("honest")).start(made)
     views = [compact(made.needs.session.messages[: r.cut]) for r in made.needs.rounds]
     assert views[0] == made.needs.session.messages[:1]
     assert views[-1][1]["content"].startswith("[{'role'")
@@ -141,12 +143,12 @@ def test_a_peer_runs_in_its_process_and_is_remembered(worker: Worker) -> None:
     worker.stop()
     worker._python = "/nowhere/python"
     again = setting()
-    assert contender(toy("honest")).start(again)([]) == views[0]  # from the store: no process was needed
+    assert make_peer_contender(toy("honest")).start(again)([]) == views[0]  # from the store: no process was needed
 
 
-def test_a_crash_is_noted_and_the_rest_goes_on(worker: Worker) -> None:
+def test_a_crash_is_noted_and_the_rest_goes_on(worker: PeerWorker) -> None:
     made = setting()
-    contender(toy("crash")).start(made)
+    make_peer_contender(toy("crash")).start(made)
     assert made.faults == ["request 3: ValueError: no idea", "request 6: ValueError: no idea"]
 
 
@@ -154,32 +156,32 @@ def test_a_crash_is_noted_and_the_rest_goes_on(worker: Worker) -> None:
     ("start", "said"),
     [("die", "the process ended"), ("calls_home", "OSError"), ("nothing_of_the_kind", "AttributeError")],
 )
-def test_what_stops_a_peer_is_said(worker: Worker, start: str, said: str) -> None:
+def test_what_stops_a_peer_is_said(worker: PeerWorker, start: str, said: str) -> None:
     with pytest.raises(RuntimeError, match=said):
-        contender(toy(start)).start(setting())
+        make_peer_contender(toy(start)).start(setting())
 
 
-def test_a_hanging_peer_meets_its_time_limit(worker: Worker) -> None:
+def test_a_hanging_peer_meets_its_time_limit(worker: PeerWorker) -> None:
     worker.limit = 1.5
     with pytest.raises(RuntimeError, match="time limit"):
-        contender(toy("hang")).start(setting())
+        make_peer_contender(toy("hang")).start(setting())
     worker.limit = 15
-    assert contender(toy("chatter")).start(setting())([])  # a new process answers, whatever it prints
+    assert make_peer_contender(toy("chatter")).start(setting())([])  # a new process answers, whatever it prints
 
 
 def test_garbage_instead_of_an_answer(tmp_path: Path) -> None:
     script = tmp_path / "python"
     script.write_text("#!/bin/sh\nread line\necho 'not json'\n", encoding="utf-8")
     script.chmod(0o755)
-    made = Worker(script, limit=10)
+    made = PeerWorker(script, limit=10)
     assert "garbage" in made.ask({"module": "x"})["broken"]
     made.stop()
 
 
-def test_a_peer_that_writes_into_its_input_harms_nobody(worker: Worker) -> None:
+def test_a_peer_that_writes_into_its_input_harms_nobody(worker: PeerWorker) -> None:
     made = setting()
     before = json.dumps(made.needs.session.messages)
-    view = contender(toy("changes_its_input")).start(made)([])
+    view = make_peer_contender(toy("changes_its_input")).start(made)([])
     assert view[0]["content"] == "gone"
     assert json.dumps(made.needs.session.messages) == before
 
@@ -188,14 +190,14 @@ def test_peer_rows() -> None:
     assert len({p.name for p in PEERS}) == len(PEERS) >= 8
     assert all(p.requires and "==" in p.requires[0] for p in PEERS)
     with pytest.raises(ArgumentError, match="known: langchain-clear"):
-        peer("nobody")
+        find_peer("nobody")
 
 
 # ── the store ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_half_written_file_is_set_aside(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
     store.put("abcd", {"x": 1})
     assert store.get("abcd") == {"x": 1}
     store.path("abcd").write_text('{"format": 1, "val', encoding="utf-8")
@@ -209,7 +211,7 @@ def test_a_half_written_file_is_set_aside(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_only_costs_the_reuse(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    store = Store(tmp_path / "file")
+    store = ResultStore(tmp_path / "file")
     store.put("abcd", 1)
     assert store.get("abcd") is None
 
@@ -218,11 +220,13 @@ def test_a_folder_that_cannot_be_written_only_costs_the_reuse(tmp_path: Path) ->
 
 
 def test_the_same_bytes_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sessions = [s.placed("bundled") for p in bundled_sessions()[:2] for s in read(p)]
+    sessions = [s.set_collection("bundled") for p in bundled_sessions()[:2] for s in read(p)]
     found = []
     for turn in range(2):
         monkeypatch.setenv("DANSHARI_CACHE", str(tmp_path / f"cache{turn}"))
-        made = compare(sessions, ["balanced", "keep-last"], vectors=(".10", ".02"), budgets=(0.5,), each=one_by_one)
+        made = compare_contenders(
+            sessions, ["balanced", "keep-last"], vectors=(".10", ".02"), budgets=(0.5,), each=one_by_one
+        )
         made.pop("timing")
         found.append(json.dumps(made))
     assert found[0] == found[1]
@@ -239,22 +243,26 @@ def test_an_interrupted_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells that were finished are read back: a second run plays nothing."""
     import danshari_bench.comparison.plan as study
 
-    compare([session()], ["balanced"], vectors=(".10",), each=one_by_one)
+    compare_contenders([session()], ["balanced"], vectors=(".10",), each=one_by_one)
 
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("played again")
 
-    monkeypatch.setattr(study, "play", never)
-    found = compare([session()], ["balanced"], vectors=(".10",), each=one_by_one)
+    monkeypatch.setattr(study, "play_session", never)
+    found = compare_contenders([session()], ["balanced"], vectors=(".10",), each=one_by_one)
     assert {r["contender"] for r in found["rows"]} == {"off", "balanced"}
 
 
 def test_sessions_with_nothing_to_measure_are_said_and_kept() -> None:
     """No request at all is noted; no action and no reference give empty shares, not errors."""
-    silent = Recorded(id="silent", source="t", format="openai-chat", messages=[{"role": "user", "content": "Hi"}])
+    silent = RecordedSession(
+        id="silent", source="t", format="openai-chat", messages=[{"role": "user", "content": "Hi"}]
+    )
     talk = conversation("openai-chat", "Hi.", [Turn(text="Hello.", user="Bye."), Turn(text="Bye.")])
-    chat = Recorded(id="chat", source="t", format="openai-chat", messages=talk, model="gpt-5")
-    found = compare([silent.placed("a"), chat.placed("a")], ["balanced"], vectors=(".10",), each=one_by_one)
+    chat = RecordedSession(id="chat", source="t", format="openai-chat", messages=talk, model="gpt-5")
+    found = compare_contenders(
+        [silent.set_collection("a"), chat.set_collection("a")], ["balanced"], vectors=(".10",), each=one_by_one
+    )
     assert "silent: no request in it (no assistant message); left out" in found["notes"]
     row = next(r for r in found["rows"] if r["contender"] == "balanced")
     assert (row["sessions"], row["sar"]["value"], row["sar"]["n"]) == (1, None, 0)
@@ -267,7 +275,7 @@ def test_an_invalid_contender_is_a_row_that_says_so(tmp_path: Path) -> None:
                    "def fails(messages):\n    raise KeyError('x')\n"
                    "def nothing(messages):\n    return None\n", encoding="utf-8")  # fmt: skip
     names = [f"{own}:{n}" for n in ("orphans", "fails", "nothing")]
-    found = compare([session()], names, vectors=(".10",), each=one_by_one)
+    found = compare_contenders([session()], names, vectors=(".10",), each=one_by_one)
     rows = {r["contender"]: r for r in found["rows"] if r["group"] == "all"}
     assert rows[names[0]]["invalid_sessions"] == 1
     assert rows[names[0]]["void"]
@@ -284,10 +292,10 @@ def test_a_contender_that_writes_into_its_input_harms_nobody(tmp_path: Path) -> 
     own.write_text("from __future__ import annotations\nfrom dataclasses import dataclass\n\n@dataclass\nclass Spoils:\n    n: int = 0\n"
                    "    def __call__(self, messages):\n        for m in messages:\n            m['content'] = 'gone'\n"
                    "        return messages\n", encoding="utf-8")  # fmt: skip
-    found = compare([session(rounds=24)], [f"{own}:Spoils", "literal"], vectors=(".10",), each=one_by_one)
+    found = compare_contenders([session(rounds=24)], [f"{own}:Spoils", "literal"], vectors=(".10",), each=one_by_one)
     spoilt, literal = (next(r for r in found["rows"] if r["contender"] == n) for n in (f"{own}:Spoils", "literal"))
     assert spoilt["tokens"] < 0.9
-    alone = compare([session(rounds=24)], ["literal"], vectors=(".10",), each=one_by_one)
+    alone = compare_contenders([session(rounds=24)], ["literal"], vectors=(".10",), each=one_by_one)
     assert literal["dollars"] == next(r for r in alone["rows"] if r["contender"] == "literal")["dollars"]
 
 
@@ -297,15 +305,17 @@ def test_a_changed_policy_file_is_another_contender(tmp_path: Path) -> None:
     tokens = []
     for keep in (1, 9):
         file.write_text(f'extends = "literal"\nkeep_rounds = {keep}\nmax_length = 50\n', encoding="utf-8")
-        found = compare([session(rounds=24)], [str(file)], vectors=(".10",), each=one_by_one)
+        found = compare_contenders([session(rounds=24)], [str(file)], vectors=(".10",), each=one_by_one)
         tokens.append(next(r for r in found["rows"] if r["contender"] == str(file))["tokens"])
     assert tokens[0] < tokens[1]
 
 
 def test_nothing_to_compare_is_said() -> None:
-    silent = Recorded(id="silent", source="t", format="openai-chat", messages=[{"role": "user", "content": "Hi"}])
+    silent = RecordedSession(
+        id="silent", source="t", format="openai-chat", messages=[{"role": "user", "content": "Hi"}]
+    )
     with pytest.raises(SessionError, match="no session with a request"):
-        compare([silent.placed("a")], ["balanced"], vectors=(".10",), each=one_by_one)
+        compare_contenders([silent.set_collection("a")], ["balanced"], vectors=(".10",), each=one_by_one)
 
 
 @pytest.mark.parametrize("text", ["def broken(:\n", "raise SystemExit(3)\n", "x = 1\n"])
@@ -410,17 +420,19 @@ def test_lists_of_peers_and_kits() -> None:
 
 def test_charts_stay_inside_their_frame() -> None:
     series = [Series(name=f"s{n}", points=[(n / 9, 2.0 - n)], colour="red", ring=True) for n in range(10)]
-    drawn = scatter(series, Axis(title="x"), Axis(title="y", low=0.2), title="t<")
+    drawn = draw_scatter(series, Axis(title="x"), Axis(title="y", low=0.2), title="t<")
     assert "t&lt;" in drawn
     assert drawn.count("<circle") == 10
-    bars = stacked([Bar(name="a", parts=[("x", 0.6), ("y", 0.4)])], {"x": "red", "y": "blue"}, title="b", least=0.5)
+    bars = draw_stacked_bars(
+        [Bar(name="a", parts=[("x", 0.6), ("y", 0.4)])], {"x": "red", "y": "blue"}, title="b", least=0.5
+    )
     assert bars.count("<rect") == 4
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no browser (chromium) here")
 def test_the_page_in_a_real_browser(tmp_path: Path) -> None:
     """It renders with its charts and tables, and nothing in it fails."""
-    found = compare([session("a", 24), session("b", 22)], ["balanced", "ends"], vectors=(".10",), budgets=(0.3,),
+    found = compare_contenders([session("a", 24), session("b", 22)], ["balanced", "ends"], vectors=(".10",), budgets=(0.3,),
                     each=one_by_one)  # fmt: skip
     page = tmp_path / "page.html"
     page.write_text(write_report(found), encoding="utf-8")
@@ -455,12 +467,14 @@ def test_a_part_switched_off_is_held_against_the_whole(tmp_path: Path) -> None:
         for n in range(24)
     ]  # fmt: skip
     messages = conversation("openai-chat", "Find the fault.", [*turns, Turn(text="Found.")])
-    long = Recorded(id="long", source="t", format="openai-chat", messages=messages, model="gpt-5").placed("toys")
+    long = RecordedSession(
+        id="long", source="t", format="openai-chat", messages=messages, model="gpt-5"
+    ).set_collection("toys")
     found = ablate([long, session()], data.load_policy("balanced"), [".10"], one_by_one)
     rows = {row["variant"]: row for row in found["rows"]}
     assert found["sessions"] == 1
     assert rows["output-whole"]["tokens_change"]["value"] > 0.1, "first sight shortens this session's output"
-    assert set(rows) == set(variants_of(data.load_policy("balanced")))
+    assert set(rows) == set(list_variants(data.load_policy("balanced")))
     assert not any(row["faults"] for row in found["rows"])
     with pytest.raises(SessionError, match="20 rounds"):
         ablate([session()], data.load_policy("balanced"), [".10"], one_by_one)
@@ -472,8 +486,12 @@ def test_a_part_switched_off_is_held_against_the_whole(tmp_path: Path) -> None:
 
 
 def test_every_variant_switches_something_off_in_balanced() -> None:
-    variants = variants_of(data.load_policy("balanced"))
-    named = [line[1:-1] for line in (Path(ablation.__file__).with_name("ablation.toml")).read_text(encoding="utf-8").splitlines() if line.startswith("[")]
+    variants = list_variants(data.load_policy("balanced"))
+    named = [
+        line[1:-1]
+        for line in (Path(ablation.__file__).with_name("ablation.toml")).read_text(encoding="utf-8").splitlines()
+        if line.startswith("[")
+    ]
     assert [*variants] == ["balanced", *named]
 
 

@@ -9,25 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from danshari import ArgumentError, Compactor, Prices, data
-from danshari.analysis.facts import Facts, failing
-from danshari.analysis.lines import ends, is_source, telling
-from danshari.analysis.shell import ShellAct, shell_act
+from danshari.analysis.facts import Facts, is_failure_output
+from danshari.analysis.lines import is_source, select_telling_lines, text_ends
+from danshari.analysis.shell import ShellAction, parse_shell_line
 from danshari.analysis.tiers import tier_of
-from danshari.core.edits import Drop, Replace, Restore, dead_reasoning, view
+from danshari.core.edits import Drop, Replace, Restore, find_stale_reasoning, view
 from danshari.core.items import (
-    Chain,
+    ItemBuilder,
     Piece,
-    canonical,
     canonical_arguments,
+    canonical_json,
 )
-from danshari.core.session import Account, Calibration
-from danshari.core.tokens import FEATURES, count_features
+from danshari.core.session import Calibration, CostAccount
+from danshari.core.tokens import TOKEN_FEATURES, count_features
 from danshari.formats import FORMATS
 from danshari.planning.planner import (
     Proposal,
     Situation,
-    plan,
-    pressure_of,
+    choose_batch,
+    grade_pressure,
 )
 from danshari.testing import Call, Turn, conversation
 
@@ -35,52 +35,52 @@ from danshari.testing import Call, Turn, conversation
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("cat src/a.py", ShellAct("read", "src/a.py")),
-        ("cd /repo && cat src/a.py", ShellAct("read", "src/a.py", folder="/repo")),
-        ("cat >> a.py <<EOF", ShellAct("edit", "a.py")),
-        ("tail -5 a.txt", ShellAct("read", "a.txt", exact=False)),
-        ("cat a.txt | wc -l", ShellAct("read", "a.txt", exact=False)),
-        ("sed -n '1,20p;50,60p' a.py", ShellAct("read", "a.py", exact=False)),
-        ("sed -n '10,40p' src/a.py", ShellAct("read", "src/a.py", 10, 40)),
-        ("nl -ba src/a.py | sed -n '1,240p'", ShellAct("read", "src/a.py", 1, 240)),
-        ("head -50 a.txt", ShellAct("read", "a.txt", 1, 50)),
-        ("head -n 50 a.txt", ShellAct("read", "a.txt", 1, 50)),
-        ("tail -n +20 a.txt", ShellAct("read", "a.txt", 20, 0)),
-        ("cat a.py | grep foo", ShellAct("search")),
-        ("grep -rn foo src", ShellAct("search")),
-        ("git grep foo", ShellAct("search")),
-        ("ls -la; ls src", ShellAct("list")),
-        ("find . -name '*.py'", ShellAct("list")),
-        ("cat > a.py <<'EOF'\nx = 1\nEOF", ShellAct("write", "a.py")),
-        ("pytest -q", ShellAct("run")),
-        ("cat a.py && pytest", ShellAct("run")),
-        ("echo 'unclosed", ShellAct("run")),
-        ("", ShellAct("run")),
-        ("sed -i s/a/b/ x.py", ShellAct("run")),
+        ("cat src/a.py", ShellAction("read", "src/a.py")),
+        ("cd /repo && cat src/a.py", ShellAction("read", "src/a.py", folder="/repo")),
+        ("cat >> a.py <<EOF", ShellAction("edit", "a.py")),
+        ("tail -5 a.txt", ShellAction("read", "a.txt", exact=False)),
+        ("cat a.txt | wc -l", ShellAction("read", "a.txt", exact=False)),
+        ("sed -n '1,20p;50,60p' a.py", ShellAction("read", "a.py", exact=False)),
+        ("sed -n '10,40p' src/a.py", ShellAction("read", "src/a.py", 10, 40)),
+        ("nl -ba src/a.py | sed -n '1,240p'", ShellAction("read", "src/a.py", 1, 240)),
+        ("head -50 a.txt", ShellAction("read", "a.txt", 1, 50)),
+        ("head -n 50 a.txt", ShellAction("read", "a.txt", 1, 50)),
+        ("tail -n +20 a.txt", ShellAction("read", "a.txt", 20, 0)),
+        ("cat a.py | grep foo", ShellAction("search")),
+        ("grep -rn foo src", ShellAction("search")),
+        ("git grep foo", ShellAction("search")),
+        ("ls -la; ls src", ShellAction("list")),
+        ("find . -name '*.py'", ShellAction("list")),
+        ("cat > a.py <<'EOF'\nx = 1\nEOF", ShellAction("write", "a.py")),
+        ("pytest -q", ShellAction("run")),
+        ("cat a.py && pytest", ShellAction("run")),
+        ("echo 'unclosed", ShellAction("run")),
+        ("", ShellAction("run")),
+        ("sed -i s/a/b/ x.py", ShellAction("run")),
     ],
 )
-def test_shell_lines(command: str, expected: ShellAct) -> None:
-    assert shell_act(command) == expected
+def test_shell_lines(command: str, expected: ShellAction) -> None:
+    assert parse_shell_line(command) == expected
 
 
 @given(st.text(max_size=300))
 def test_any_shell_line_is_understood_somehow(command: str) -> None:
-    assert shell_act(command).kind in ("read", "search", "list", "write", "run")
+    assert parse_shell_line(command).kind in ("read", "search", "list", "write", "run")
 
 
 def test_tool_kinds_of_the_agents_people_use() -> None:
-    tools = data.tools()
+    tools = data.load_tools()
     kinds = {
         "Read": "read", "Grep": "search", "Glob": "list", "Edit": "edit", "Write": "write", "Bash": "run", "TodoWrite": "plan",
         "Skill": "skill", "Task": "agent", "exec_command": "run", "apply_patch": "edit", "open": "read", "find_file": "list",
         "search_dir": "search", "execute_bash": "run", "exec": "run", "read": "read", "web_search": "web", "process": "job",
         "mcp__files__read_file": "read", "frobnicate": "other",
     }  # fmt: skip
-    assert {name: tools.row(name).kind for name in kinds} == kinds
-    act = tools.act("str_replace_editor", '{"command": "view", "path": "/a.py", "view_range": [5, 9]}')
+    assert {name: tools.find_row(name).kind for name in kinds} == kinds
+    act = tools.parse_call("str_replace_editor", '{"command": "view", "path": "/a.py", "view_range": [5, 9]}')
     assert (act.kind, act.path, act.start, act.end) == ("read", "/a.py", 5, 9)
-    assert tools.act("str_replace_editor", '{"command": "str_replace", "path": "/a.py"}').kind == "edit"
-    assert tools.act("Read", '{"file_path": "/a.py", "offset": 10, "limit": 5}').end == 14
+    assert tools.parse_call("str_replace_editor", '{"command": "str_replace", "path": "/a.py"}').kind == "edit"
+    assert tools.parse_call("Read", '{"file_path": "/a.py", "offset": 10, "limit": 5}').end == 14
 
 
 def test_telling_lines_keep_errors_totals_ends_and_shared_names() -> None:
@@ -88,7 +88,7 @@ def test_telling_lines_keep_errors_totals_ends_and_shared_names() -> None:
     lines[200] = "src/ledger.py:12: error: ledger_total is undefined"
     lines[250] = "checked handleRequest twice"
     lines[-1] = "3 failed, 397 passed"
-    kept = telling(lines, 900, {"handleRequest"})
+    kept = select_telling_lines(lines, 900, {"handleRequest"})
     assert {0, 200, 250, 399} <= set(kept)
     assert sum(len(lines[n]) + 6 for n in kept) <= 900
     assert kept == sorted(kept)
@@ -96,7 +96,7 @@ def test_telling_lines_keep_errors_totals_ends_and_shared_names() -> None:
 
 @given(st.text(alphabet=st.characters(), max_size=4000), st.integers(1, 2000))
 def test_ends_cut_no_text_apart(text: str, budget: int) -> None:
-    first, last = ends(text, budget)
+    first, last = text_ends(text, budget)
     assert text.startswith(first)
     assert text.endswith(last)
     assert len(first) + len(last) <= len(text) or text == first
@@ -109,25 +109,25 @@ def test_source_is_recognised() -> None:
 
 
 def test_features_are_counted_by_class() -> None:
-    counts = dict(zip(FEATURES, count_features("aB1 \n.é".encode()), strict=True))
+    counts = dict(zip(TOKEN_FEATURES, count_features("aB1 \n.é".encode()), strict=True))
     assert (counts["a"], counts["A"], counts["0"], counts["s"], counts["n"], counts["p"], counts["L"], counts["h"]) == (
         1,
     ) * 8
     assert counts["aA"] == 1
 
 
-@given(st.text(max_size=500), st.sampled_from(data.families()))
+@given(st.text(max_size=500), st.sampled_from(data.tokenizer_families()))
 def test_estimates_are_never_negative(text: str, family: str) -> None:
-    assert data.estimator(family)(text) >= 0
-    assert data.estimator(family)("") == 0
+    assert data.load_estimator(family)(text) >= 0
+    assert data.load_estimator(family)("") == 0
 
 
 def test_canonical_arguments_ignore_spelling() -> None:
-    assert canonical_arguments('{"b": 1.0, "a": [2, {"d": 1, "c": null}]}') == canonical(
+    assert canonical_arguments('{"b": 1.0, "a": [2, {"d": 1, "c": null}]}') == canonical_json(
         {"a": [2.0, {"c": None, "d": 1}], "b": 1}
     )
     assert canonical_arguments("not json") == "not json"
-    assert canonical({"x": 1, "cache_control": {"type": "ephemeral"}}) == canonical({"x": 1})
+    assert canonical_json({"x": 1, "cache_control": {"type": "ephemeral"}}) == canonical_json({"x": 1})
 
 
 def test_ids_survive_what_must_not_matter() -> None:
@@ -150,7 +150,7 @@ def test_ids_survive_what_must_not_matter() -> None:
 
 
 def test_an_edit_is_void_where_its_target_or_witness_is_missing() -> None:
-    chain = Chain()
+    chain = ItemBuilder()
     chain.extend(0, [Piece(kind="text", role="user", text="go")])
     chain.begin_turn()
     chain.extend(1, [Piece(kind="call", role="assistant", text="{}", name="read", call="c1")])
@@ -172,7 +172,7 @@ def test_dead_thinking_after_edit_and_undo() -> None:
     seen = next(i for i in items if i.kind == "result" and i.turn == 4)
 
     def dead(ledger: list[Replace | Restore]) -> list[int]:
-        return [items[at].turn for at in dead_reasoning(ledger, view(items, ledger).effects, items, index)]
+        return [items[at].turn for at in find_stale_reasoning(ledger, view(items, ledger).effects, items, index)]
 
     edit = Replace(id=target.id, text="short", seen=seen.id)
     assert dead([edit]) == [3, 4]
@@ -195,7 +195,7 @@ def situation(facts: Facts, **changes: object) -> Situation:
 
 
 def grown(rounds: int) -> Facts:
-    facts = Facts(data.tools(), data.estimator("o200k"))
+    facts = Facts(data.load_tools(), data.load_estimator("o200k"))
     turns = [
         Turn(calls=(Call(name="Bash", arguments={"command": "make"}, result="word " * 800),)) for _ in range(rounds)
     ]
@@ -211,27 +211,27 @@ def test_the_planner_holds_what_does_not_pay_and_commits_what_does() -> None:
     def offer(at: int) -> Proposal:
         return Proposal(at=at, freed=facts.tokens[at] * 0.9, by="t", why="", write=lambda: "")
 
-    assert not plan([offer(results[0])], situation(facts), policy, "gain").batch
-    whole = plan([offer(at) for at in results[:50]], situation(facts), policy, "gain")
+    assert not choose_batch([offer(results[0])], situation(facts), policy, "gain").batch
+    whole = choose_batch([offer(at) for at in results[:50]], situation(facts), policy, "gain")
     assert len(whole.batch) >= 40
     assert whole.earn > policy.factor * whole.cost
-    assert not plan([offer(at) for at in results[:50]], situation(facts, purse=0.0), policy, "gain").batch
-    assert plan([offer(at) for at in results], situation(facts, cold=True), policy, "cold cache").cost == 0
+    assert not choose_batch([offer(at) for at in results[:50]], situation(facts, purse=0.0), policy, "gain").batch
+    assert choose_batch([offer(at) for at in results], situation(facts, cold=True), policy, "cold cache").cost == 0
 
 
 def test_pressure_grades() -> None:
     policy = data.load_policy("balanced")
-    grades = [pressure_of(tokens, 128_000, 16_000, policy) for tokens in (10_000, 50_000, 57_000, 113_000)]
+    grades = [grade_pressure(tokens, 128_000, 16_000, policy) for tokens in (10_000, 50_000, 57_000, 113_000)]
     assert grades == ["none", "warn", "soft", "hard"]
 
 
 def test_the_account_bounds_what_may_be_risked() -> None:
     prices = Prices()
-    account = Account()
+    account = CostAccount()
     for tokens in (1000.0, 2000.0, 3000.0):
-        account = account.send(tokens, tokens, account.shown, prices, cold=False)
+        account = account.record_request(tokens, tokens, account.shown, prices, cold=False)
     assert account.spent == pytest.approx(account.untouched)
-    assert account.purse(0.05) == pytest.approx(0.05 * account.untouched)
+    assert account.risk_budget(0.05) == pytest.approx(0.05 * account.untouched)
 
 
 def test_calibration_anchors_on_reports() -> None:
@@ -254,7 +254,7 @@ def test_tiers_fall_as_the_task_moves_on() -> None:
         ),
         Turn(calls=(Call(name="Read", arguments={"file_path": "a.py"}, result="y" * 300),)),
     ]
-    facts = Facts(data.tools(), data.estimator("o200k"))
+    facts = Facts(data.load_tools(), data.load_estimator("o200k"))
     facts.extend(FORMATS["openai-chat"].read(conversation("openai-chat", "go", turns)))
     tiers = {(i.name, i.turn): tier_of(facts, at) for at, i in enumerate(facts.items) if i.kind == "result"}
     assert tiers == {
@@ -271,7 +271,7 @@ def test_long_output_is_squeezed_in_linear_time() -> None:
     def took(lines: int) -> float:
         text = [f"{n} worker {n * 7} handled the request of ledger_{n}" for n in range(lines)]
         started = time.perf_counter()
-        telling(text, 2000, {"ledger_7"})
+        select_telling_lines(text, 2000, {"ledger_7"})
         return time.perf_counter() - started
 
     small, large = min(took(2000) for _ in range(3)), min(took(8000) for _ in range(3))
@@ -279,9 +279,9 @@ def test_long_output_is_squeezed_in_linear_time() -> None:
 
 
 def test_models_and_windows() -> None:
-    assert data.model("claude-opus-4-5-20251101").prices.read == 0.1
-    assert data.model("anthropic/claude-opus-5-5").binding
-    assert not data.model("nobody-knows-this").known
+    assert data.find_model("claude-opus-4-5-20251101").prices.read == 0.1
+    assert data.find_model("anthropic/claude-opus-5-5").binding
+    assert not data.find_model("nobody-knows-this").known
     notes = Compactor(model="nobody-knows-this").compact([{"role": "user", "content": "x"}]).notes
     assert any("unknown model" in note for note in notes)
     assert Compactor(window=1000).model.window == 1000
@@ -298,7 +298,7 @@ def test_models_and_windows() -> None:
     ],
 )  # fmt: skip
 def test_every_sign_of_failure_passes_the_quick_look(text: str) -> None:
-    assert failing(text)
-    assert failing("x\n" * 900 + text) or text.lower().startswith(
+    assert is_failure_output(text)
+    assert is_failure_output("x\n" * 900 + text) or text.lower().startswith(
         ("error", "failed", "trace", "fatal", "your", "no repl", "could", "invalid", "<tool")
     )

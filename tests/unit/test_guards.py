@@ -7,21 +7,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from danshari_bench.compactions import METHODS, Judge, Record
-from danshari_bench.comparison.contenders import OFF
+from danshari_bench.compactions import METHODS, CompactionRecord, RecordScorer
+from danshari_bench.comparison.contenders import OFF_CONTENDER
 
-from danshari.replay.atoms import Atoms, classify, definition
-from danshari.replay.prompt_cache import VECTORS
-from danshari.replay.references import Needs, needs_of
-from danshari.replay.score import Scorer, Tally
-from danshari.replay.simulate import Contender, Played, play
-from danshari.sessions import Recorded
+from danshari.replay.atoms import AtomExtractor, atom_definition, classify_atom
+from danshari.replay.prompt_cache import PRICE_VECTORS
+from danshari.replay.references import SessionNeeds, find_needs
+from danshari.replay.score import Tally, ViewScorer
+from danshari.replay.simulate import Contender, PlayResult, play_session
+from danshari.sessions import RecordedSession
 from danshari.testing import Call, Turn, conversation
 
 SOURCE = "def ledger_total(entries, opening_balance):\n    return fold_entries(entries, opening_balance)\n"
 
 
-def needs(*, edit_after: int = 6) -> Needs:
+def needs(*, edit_after: int = 6) -> SessionNeeds:
     """A session that reads a file, does other things for some rounds, then edits what it read."""
     read = Call(name="Read", arguments={"file_path": "src/ledger.py"}, result=SOURCE * 4)
     idle = [
@@ -33,13 +33,13 @@ def needs(*, edit_after: int = 6) -> Needs:
     turns = [Turn(calls=(read,)), *idle, Turn(calls=(edit,)), Turn(text="Done.")]
     request = "Mend the rounding. You must never touch the public API."
     messages = conversation("openai-chat", request, turns, system="You must answer in English.")
-    return needs_of(Recorded(id="s", source="t", format="openai-chat", messages=messages, model="gpt-5"))
+    return find_needs(RecordedSession(id="s", source="t", format="openai-chat", messages=messages, model="gpt-5"))
 
 
-def run(made: Needs, change: Callable[[list[Any]], Sequence[Any]], **more: Any) -> tuple[Tally, Played]:
+def run(made: SessionNeeds, change: Callable[[list[Any]], Sequence[Any]], **more: Any) -> tuple[Tally, PlayResult]:
     contender = Contender(name="trick", about="", start=lambda _: change)
-    scorer = Scorer(made, **more)
-    return scorer.score.tally, play(made, contender, prices=VECTORS[".10"], scorer=scorer)
+    scorer = ViewScorer(made, **more)
+    return scorer.score.tally, play_session(made, contender, prices=PRICE_VECTORS[".10"], scorer=scorer)
 
 
 def results(change: Callable[[str, int, int], str]) -> Callable[[list[Any]], list[Any]]:
@@ -62,7 +62,7 @@ def share(tally: Tally, name: str) -> float:
 
 def stir(messages: list[Any], layout: str) -> list[Any]:
     """Replace everything that was seen by its atoms, in one text: spaced, one a line, or in pairs."""
-    atoms = Atoms()
+    atoms = AtomExtractor()
     found = sorted({a for m in messages for line in str(m.get("content")).split("\n") for a in atoms(line)})
     words = [*found, *(f"filler_name_{n}" for n in range(8))]
     lines = [" ".join(words[n : n + 2]) for n in range(0, len(words), 2)] if layout == "pairs" else words
@@ -91,12 +91,12 @@ def test_soup_loses_to_lines_of_the_same_size() -> None:
             Turn(calls=(Call(name="Grep", arguments={"pattern": "fold_entries"}, result="src/ledger.py:2"),)),
         ],
     )
-    record = Record(id="r", before=messages[:3], summary="x" * 300, after=messages[3:])
-    judge = Judge(record)
+    record = CompactionRecord(id="r", before=messages[:3], summary="x" * 300, after=messages[3:])
+    judge = RecordScorer(record)
     soup, lines = (judge.score(name, METHODS[name]) for name in ("soup", "newest-lines"))
     assert lines.all[0] > soup.all[0]
     assert soup.bare > 0
-    assert made.wanted
+    assert made.reference_atoms
 
 
 def test_recency_alone_does_not_show() -> None:
@@ -122,7 +122,7 @@ def test_stale_snippets_are_seen() -> None:
     write = Call(name="Write", arguments={"file_path": "src/ledger.py", "content": "pass\n"}, result="written")
     late = [Turn(calls=(Call(name="Bash", arguments={"command": "make"}, result="ok"),)) for _ in range(3)]
     messages = conversation("openai-chat", "Go.", [Turn(calls=(read,)), Turn(calls=(write,)), *late, Turn(text="x")])
-    made = needs_of(Recorded(id="s", source="t", format="openai-chat", messages=messages, model="gpt-5"))
+    made = find_needs(RecordedSession(id="s", source="t", format="openai-chat", messages=messages, model="gpt-5"))
 
     def shorten(note: str) -> Callable[[list[Any]], list[Any]]:
         return results(lambda text, at, n: note + text[:93] if n > 6 and len(text) > 200 else text)
@@ -143,8 +143,8 @@ def test_a_broken_cache_shows_in_dollars() -> None:
         return [{**m, "content": mark + m["content"][:40]} if m["role"] == "tool" else m for m in messages]
 
     _, played = run(made, churn)
-    off = play(made, OFF, prices=VECTORS[".10"], scorer=Scorer(made))
-    prices = VECTORS[".10"]
+    off = play_session(made, OFF_CONTENDER, prices=PRICE_VECTORS[".10"], scorer=ViewScorer(made))
+    prices = PRICE_VECTORS[".10"]
     assert sum(s.tokens for s in played.sent) < sum(s.tokens for s in off.sent)
     free = type(prices)(read=0.1, write=1.25, minimum=0)
     assert played.cost(free) > 1.5 * off.cost(free)
@@ -186,7 +186,7 @@ def test_the_ladder_asks_whether_the_pointer_still_holds() -> None:
     messages = conversation(
         "openai-chat", "Go.", [Turn(calls=(read,)), Turn(calls=(write,)), *idle, Turn(calls=(use,)), Turn(text="x")]
     )
-    made = needs_of(Recorded(id="s", source="t", format="openai-chat", messages=messages, model="gpt-5"))
+    made = find_needs(RecordedSession(id="s", source="t", format="openai-chat", messages=messages, model="gpt-5"))
     gone, _ = run(made, newest, ladder=True)
     assert gone["pointer"][0] == 0
 
@@ -206,12 +206,12 @@ def test_the_ladder_asks_whether_the_pointer_still_holds() -> None:
     ],
 )
 def test_atoms(text: str, found: set[str]) -> None:
-    assert Atoms()(text) == found
+    assert AtomExtractor()(text) == found
 
 
 def test_atom_classes_and_version() -> None:
     for atom, kind in {"a_b": "identifier", "x.go": "file", "cfg.total": "dotted", "120034": "number",
                        "6d17c71": "hash", "not a repo": "quoted"}.items():  # fmt: skip
-        assert classify(atom) == kind
-    assert len(definition().hash) == 8
-    assert json.dumps(definition().version)
+        assert classify_atom(atom) == kind
+    assert len(atom_definition().hash) == 8
+    assert json.dumps(atom_definition().version)

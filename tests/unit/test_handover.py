@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from danshari import data, handover, handover_text
-from danshari.analysis.identifiers import names
+from danshari.analysis.identifiers import find_names
 from danshari.core.handover import Handover
 from danshari.errors import ArgumentError
-from danshari.handovers.claims import masked as without_values
-from danshari.handovers.language import spoken
-from danshari.handovers.work import changed_lines
-from danshari.pipeline.masking import masked
+from danshari.handovers.claims import claim_key as without_values
+from danshari.handovers.language import detect_language
+from danshari.handovers.work import edit_line_range
+from danshari.pipeline.masking import mask_secrets
 from danshari.testing import Call, Turn, conversation
 
 
@@ -109,7 +109,7 @@ def test_files_with_their_last_lines_and_what_was_deleted() -> None:
     assert texts(document, "files") == [
         "src/a.py · edited ×2 · lines 41-43", "src/b.py · created", "src/old.py · deleted", "src/c.py · deleted",
     ]  # fmt: skip
-    assert changed_lines("@@ -1,2 +10,4 @@\n x\n@@ -9 +30 @@") == (10, 30)
+    assert edit_line_range("@@ -1,2 +10,4 @@\n x\n@@ -9 +30 @@") == (10, 30)
 
 
 def test_todo_lists_in_every_shape() -> None:
@@ -215,12 +215,12 @@ def test_chinese_conversations_get_a_chinese_document() -> None:
     ],
 )  # fmt: skip
 def test_the_language_of_the_user(text: str, language: str) -> None:
-    assert spoken([text], data.phrases().values()) == language
+    assert detect_language([text], data.load_phrases().values()) == language
 
 
 def test_every_language_has_every_word() -> None:
-    english = data.phrases()["en"]
-    for row in data.phrases().values():
+    english = data.load_phrases()["en"]
+    for row in data.load_phrases().values():
         assert set(row.headings) == set(english.headings)
         assert len(set(row.headings.values())) == len(row.headings)
         assert set(row.texts) == set(english.texts)
@@ -234,12 +234,12 @@ def test_secrets_are_masked_and_ordinary_code_is_not() -> None:
         "aws key id": "AKIA" + "ABCDEFGH23456789", "slack token": "xoxb-" + "123456789012-abcdefGHIJ",
     }  # fmt: skip
     for kind, secret in secrets.items():
-        assert masked(f"KEY={secret} rest") == f"KEY=[masked: {kind}] rest" or secret not in masked(
+        assert mask_secrets(f"KEY={secret} rest") == f"KEY=[masked: {kind}] rest" or secret not in mask_secrets(
             f"KEY={secret} rest"
         )
-        assert "rest" in masked(f"KEY={secret} rest")
-    assert masked("postgres://app:hunter22@db/app") == "postgres://app:[masked: password in url]@db/app"
-    assert "I6aUkNDiVKmc" not in masked(
+        assert "rest" in mask_secrets(f"KEY={secret} rest")
+    assert mask_secrets("postgres://app:hunter22@db/app") == "postgres://app:[masked: password in url]@db/app"
+    assert "I6aUkNDiVKmc" not in mask_secrets(
         "aws_secret_access_key = I6aUkNDiVKmc/VCdW5qtxRIb4ijsxPZ+1Oe0XxsiF5iGRsxtV5hPOYhobgQHj"
     )
     for plain in (
@@ -249,17 +249,17 @@ def test_secrets_are_masked_and_ordinary_code_is_not() -> None:
         "api_key: str = field()",
         "https://example.com/a:b@c",
     ):
-        assert masked(plain) == plain
+        assert mask_secrets(plain) == plain
 
 
 def test_names_are_exact_words() -> None:
-    assert set(names("see src/handleRequest.ts and foo_bar, v2.1 at 12345, not words")) >= {
+    assert set(find_names("see src/handleRequest.ts and foo_bar, v2.1 at 12345, not words")) >= {
         "handleRequest.ts",
         "handleRequest",
         "foo_bar",
         "12345",
     }
-    assert names("the quick brown fox jumps over 12 dogs") == ()
+    assert find_names("the quick brown fox jumps over 12 dogs") == ()
 
 
 def test_wrong_arguments_say_what_would_be_right() -> None:

@@ -14,10 +14,10 @@ from danshari import Compactor, Reply, Summarizer, data, handover, handover_text
 from danshari.core.edits import Fold
 from danshari.core.summary import Request
 from danshari.errors import ArgumentError, PolicyError
-from danshari.formats import named
-from danshari.handovers.validate import Ground, judged
-from danshari.pipeline.masking import masked
-from danshari.summarizers.endpoint import body_of
+from danshari.formats import find_format
+from danshari.handovers.validate import CheckContext, check_answer
+from danshari.pipeline.masking import mask_secrets
+from danshari.summarizers.endpoint import build_summary_body
 from danshari.testing import Call, ScriptedSummarizer, Turn, conversation
 
 POLICY = replace(data.load_policy("balanced"), keep_tail=0.0)
@@ -47,7 +47,7 @@ def test_a_pinned_result_keeps_its_call(format_name: str) -> None:
         if not pinned:
             engine.pin("b_5()")
             result = engine.compact(source)
-        assert named(format_name).check(result.messages) == []
+        assert find_format(format_name).check(result.messages) == []
         assert "def b_5()" in str(result.messages)
         assert result.after < result.before
 
@@ -139,7 +139,7 @@ def test_hand_overs_never_overlap_whatever_the_policy() -> None:
         result = engine.compact(source[:end], force="full")
         assert engine.view().effects.void == []
         assert len(engine.view().effects.folds) == 1
-        assert named("openai-chat").check(result.messages) == []
+        assert find_format("openai-chat").check(result.messages) == []
     inside = Compactor(POLICY, model="gpt-5")
     inside.compact(source, force="full")
     again = inside.compact(source, force="full", until=20)
@@ -226,10 +226,10 @@ def test_a_delta_is_bounded_and_documents_do_not_grow() -> None:
 
 def test_secrets_leave_and_words_stay() -> None:
     rule = "Check that -----BEGIN PRIVATE KEY----- never appears in config.py.\nNever push to main."
-    assert masked(rule) == rule
+    assert mask_secrets(rule) == rule
     body = "\n".join("MIIEvQIBADANBgkqhkiG9w0BAQEFAASC" + "Ab3" * 10 for _ in range(6))
     pem = f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----"
-    assert "MIIE" not in masked(pem)
+    assert "MIIE" not in mask_secrets(pem)
     text = handover_text(
         handover(
             conversation(
@@ -250,7 +250,7 @@ def test_secrets_leave_and_words_stay() -> None:
         "password: Tr0ub4dor&3xyz99",
         "Authorization: Basic dXNlcjpwYXNzd29yZDEyMw==",
     ):
-        assert "[masked:" in masked(leak), leak
+        assert "[masked:" in mask_secrets(leak), leak
 
 
 def test_host_hooks_and_settings_that_are_wrong_do_no_harm() -> None:
@@ -308,14 +308,14 @@ def test_warm_requests_carry_hints_and_their_own_limit() -> None:
         most=900,
         body={"max_completion_tokens": 32_000, "seed": 1},
     )
-    assert body_of(request, "openai-chat", "m") == {
+    assert build_summary_body(request, "openai-chat", "m") == {
         "model": "gpt-5",
         "messages": [],
         "max_completion_tokens": 900,
         "seed": 1,
     }
     thinking = {"type": "enabled", "budget_tokens": 8_000}
-    kept = body_of(
+    kept = build_summary_body(
         Request(
             format="anthropic", messages=[], warm=True, most=900, body={"max_tokens": 16_000, "thinking": thinking}
         ),
@@ -346,17 +346,17 @@ def test_warm_requests_carry_hints_and_their_own_limit() -> None:
     ],
 )
 def test_bad_answers_that_sound_good_are_refused(text: str) -> None:
-    ground = Ground(
+    ground = CheckContext(
         known={"a_5"},
         words="Read all.",
         prompt="",
         language="en",
         source=9_000,
         limit=2_000,
-        markers=data.markers(),
-        languages=data.phrases(),
+        markers=data.load_markers(),
+        languages=data.load_phrases(),
     )
-    assert judged(Reply(text=text), ground).refused
+    assert check_answer(Reply(text=text), ground).refused
 
 
 def test_lists_emptied_and_handles_told_apart() -> None:

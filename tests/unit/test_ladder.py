@@ -12,11 +12,11 @@ import pytest
 from danshari import Compactor, Reply, Summarizer, data
 from danshari.compaction import Compaction
 from danshari.core.edits import Fold
-from danshari.core.handover_markdown import render
+from danshari.core.handover_markdown import render_handover
 from danshari.core.policy import Policy
 from danshari.core.summary import Request
 from danshari.errors import ArgumentError
-from danshari.formats import named
+from danshari.formats import find_format
 from danshari.testing import Call, InvalidRequest, ScriptedSummarizer, Turn, conversation
 
 GOOD = json.dumps(
@@ -70,14 +70,14 @@ def asked(
     result = engine.compact(source, force="full")
     assert json.dumps(source) == before
     assert result.ok, result.fault
-    assert named("openai-chat").check(result.messages) == []
+    assert find_format("openai-chat").check(result.messages) == []
     assert result.messages[0] == source[0]
     return result, script
 
 
 def document(result: Compaction) -> str:
     assert result.handover is not None
-    return render(result.handover, data.phrases()[result.handover.language])
+    return render_handover(result.handover, data.load_phrases()[result.handover.language])
 
 
 # ── a good answer ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -129,7 +129,7 @@ def test_a_warm_request_extends_the_main_request_byte_for_byte() -> None:
         assert request.warm
         assert json.dumps(request.messages[:-1]) == json.dumps(main[key])
         assert (request.tools, request.body) == (tools, {"tools": tools, "temperature": 0})
-        assert named(name).check(request.messages) == []
+        assert find_format(name).check(request.messages) == []
 
 
 # ── the ladder ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -324,7 +324,7 @@ def test_the_seed_falls_back_to_the_newest_ten_messages() -> None:
     engine = Compactor("literal", model="gpt-5", summarizer=ScriptedSummarizer([RuntimeError("down")]))
     source = work()
     result = engine.compact(source, force="full")
-    assert named("openai-chat").check(result.messages) == []
+    assert find_format("openai-chat").check(result.messages) == []
     assert list(result.messages)[-10:] == source[-10:]
     assert result.layer == "fallback"
 
@@ -380,7 +380,7 @@ def test_protected_and_pinned_rounds_stay() -> None:
     engine.pin("step 3")
     shown = engine.compact(source)
     assert any(m.get("content") == "step 3" for m in shown.messages)
-    assert named("openai-chat").check(shown.messages) == []
+    assert find_format("openai-chat").check(shown.messages) == []
 
 
 def test_saved_and_loaded_the_document_goes_on() -> None:

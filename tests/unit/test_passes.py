@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from danshari import Compactor, compact, data
-from danshari.analysis.terminal import cleaned
+from danshari.analysis.terminal import clean_terminal_output
 from danshari.compaction import Compaction
-from danshari.core.placeholder import is_ours
+from danshari.core.placeholder import is_compacted_text
 from danshari.testing import Call, Turn, conversation
 
 LONG = "\n".join(f"{n}: the ledger keeps entry {n} of the book" for n in range(120))
@@ -26,12 +26,12 @@ def shown(result: Compaction, name: str) -> list[str]:
 
 
 def test_admission_cleans_terminals() -> None:
-    assert cleaned("\x1b[31mred\x1b[0m") == "red"
-    assert cleaned("10%\r50%\rdone\nnext") == "done\nnext"
-    assert cleaned("a\r\nb") == "a\nb"
-    assert cleaned("x\bab\b\bcd") == "cd"
-    assert cleaned("wait\n" * 9 + "go") == "wait\n[danshari: the line above stood 9 times in a row]\ngo"
-    assert cleaned("plain\ntext") == "plain\ntext"
+    assert clean_terminal_output("\x1b[31mred\x1b[0m") == "red"
+    assert clean_terminal_output("10%\r50%\rdone\nnext") == "done\nnext"
+    assert clean_terminal_output("a\r\nb") == "a\nb"
+    assert clean_terminal_output("x\bab\b\bcd") == "cd"
+    assert clean_terminal_output("wait\n" * 9 + "go") == "wait\n[danshari: the line above stood 9 times in a row]\ngo"
+    assert clean_terminal_output("plain\ntext") == "plain\ntext"
 
 
 def test_admission_squeezes_first_sight_only() -> None:
@@ -118,7 +118,7 @@ def test_written_bodies_go_and_notes_stay() -> None:
     result = compact(talk(write, note), policy="repair")
     arguments = [json.loads(c["function"]["arguments"]) for m in result.messages for c in m.get("tool_calls", ())]
     assert arguments[0]["file_path"] == "a.py"
-    assert is_ours(arguments[0]["content"])
+    assert is_compacted_text(arguments[0]["content"])
     assert "written to disk" in arguments[0]["content"]
     assert arguments[1]["thought"] == LONG
 
@@ -133,7 +133,7 @@ def test_old_plans_go_and_the_newest_stays() -> None:
     todo = [Call(name="TodoWrite", arguments={"todos": [{"content": f"{n} " * 400}]}, result="ok") for n in range(3)]
     result = compact(talk(*todo))
     arguments = [c["function"]["arguments"] for m in result.messages for c in m.get("tool_calls", ())][:3]
-    assert [is_ours(a) for a in arguments] == [True, True, False]
+    assert [is_compacted_text(a) for a in arguments] == [True, True, False]
 
 
 def test_eviction_drops_whole_rounds_oldest_first_and_says_when_nothing_helps() -> None:

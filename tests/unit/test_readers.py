@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from danshari import SessionError
-from danshari.formats import named
-from danshari.sessions import READERS, Recorded, detect, read
+from danshari.formats import find_format
+from danshari.sessions import READERS, RecordedSession, find_reader, read
 
 
 def write(path: Path, value: Any) -> Path:
@@ -26,13 +26,13 @@ def write(path: Path, value: Any) -> Path:
     return path
 
 
-def told(session: Recorded) -> list[str]:
+def told(session: RecordedSession) -> list[str]:
     """Tell a session in short: role, text or calls."""
     found = []
     for m in session.messages:
         calls = [f"{c['function']['name']}({c['function']['arguments']})" for c in m.get("tool_calls", ())]
         found.append(" ".join(part for part in [m["role"], m.get("content") or "", *calls] if part))
-    assert named(session.format).check(session.messages) == []
+    assert find_format(session.format).check(session.messages) == []
     return found
 
 
@@ -273,7 +273,7 @@ def test_what_holds_nothing_is_said(tmp_path: Path, name: str, value: Any) -> No
 def test_every_reader_is_tried_and_named(tmp_path: Path) -> None:
     """The error for a foreign file names every format; the more particular readers come before plain messages."""
     with pytest.raises(SessionError) as error:
-        detect(write(tmp_path / "x.json", {"hello": 1}))
+        find_reader(write(tmp_path / "x.json", {"hello": 1}))
     assert all(reader.about in str(error.value) for reader in READERS)
     assert READERS[-1].name == "messages"
     assert len({reader.name for reader in READERS}) == len(READERS)

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from danshari import Compactor, Filters, RecallError, data
 from danshari.archive.sqlite import SqliteArchive
 from danshari.core.edits import Restore
-from danshari.pipeline.recall import READ, SEARCH, SENTENCE
+from danshari.pipeline.recall import READ_TOOL, SEARCH_TOOL, SYSTEM_PROMPT_HINT
 from danshari.testing import Call, Turn, conversation
 
 POLICY = replace(data.load_policy("literal"), placeholder="full", name="short")
@@ -59,25 +59,25 @@ def test_the_definitions_are_what_the_providers_take(wire: str) -> None:
         TypeAdapter(list[ChatCompletionToolParam]).validate_python(tools)
     else:
         assert [t["type"] for t in tools] == ["function", "function"]
-        assert {t["name"] for t in tools} == {SEARCH, READ}
-    assert SEARCH in SENTENCE
-    assert READ in SENTENCE
+        assert {t["name"] for t in tools} == {SEARCH_TOOL, READ_TOOL}
+    assert SEARCH_TOOL in SYSTEM_PROMPT_HINT
+    assert READ_TOOL in SYSTEM_PROMPT_HINT
 
 
 def test_a_search_is_short_and_a_read_gives_a_span_and_says_how_to_go_on() -> None:
     made = engine(policy=replace(POLICY, recall_length=1500))
-    found = made.run_recall(SEARCH, {"query": "step_3_44"})
+    found = made.run_recall(SEARCH_TOOL, {"query": "step_3_44"})
     assert len(found) < 2500
     assert "45| def step_3_44(ledger): return 44" in found
     id_ = made.recall("step_3_44")[0].entry.id
     assert (
-        made.run_recall(READ, json.dumps({"id": id_, "start": 45, "end": 46})).split("\n")[1:]
+        made.run_recall(READ_TOOL, json.dumps({"id": id_, "start": 45, "end": 46})).split("\n")[1:]
         == body(3).split("\n")[44:46]
     )
-    part = made.run_recall(READ, {"id": id_})
+    part = made.run_recall(READ_TOOL, {"id": id_})
     assert "go on with start=" in part.split("\n")[0]
     start = int(part.split("go on with start=")[1].split("]")[0])
-    again = made.run_recall(READ, {"id": id_, "start": start})
+    again = made.run_recall(READ_TOOL, {"id": id_, "start": start})
     whole = part.split("\n")[1:] + again.split("\n")[1:]
     assert whole == body(3).split("\n")[: len(whole)]
 
@@ -85,15 +85,15 @@ def test_a_search_is_short_and_a_read_gives_a_span_and_says_how_to_go_on() -> No
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
-        (SEARCH, {}, "needs a query"),
-        (SEARCH, {"query": "zebra"}, "no archived original"),
-        (READ, {"id": "abcdef123"}, "no original has this id"),
-        (READ, {"id": "step", "start": "x"}, "Try"),
-        (READ, "not json", "Try"),
-        (READ, {"id": "step_3_44"}, "6 hex digits or more"),
-        (READ, '{"id": "abcdef", "start": 1e999}', "Try"),
-        (READ, None, "Try"),
-        (SEARCH, [1], "Try"),
+        (SEARCH_TOOL, {}, "needs a query"),
+        (SEARCH_TOOL, {"query": "zebra"}, "no archived original"),
+        (READ_TOOL, {"id": "abcdef123"}, "no original has this id"),
+        (READ_TOOL, {"id": "step", "start": "x"}, "Try"),
+        (READ_TOOL, "not json", "Try"),
+        (READ_TOOL, {"id": "step_3_44"}, "6 hex digits or more"),
+        (READ_TOOL, '{"id": "abcdef", "start": 1e999}', "Try"),
+        (READ_TOOL, None, "Try"),
+        (SEARCH_TOOL, [1], "Try"),
         ("other", {}, "is no recall tool"),
     ],
 )
@@ -106,12 +106,12 @@ def test_only_failures_are_found_when_asked_for() -> None:
     good = Call(name="Bash", arguments={"command": "make invoice"}, result=body(2))
     made = Compactor(POLICY)
     made.compact(conversation("openai-chat", "go", [Turn(calls=(bad,)), Turn(calls=(good,)), *turns(6)]))
-    assert "make ledger" in made.run_recall(SEARCH, {"query": "ledger", "failed": True})
-    assert "make invoice" not in made.run_recall(SEARCH, {"query": "ledger", "failed": True})
+    assert "make ledger" in made.run_recall(SEARCH_TOOL, {"query": "ledger", "failed": True})
+    assert "make invoice" not in made.run_recall(SEARCH_TOOL, {"query": "ledger", "failed": True})
 
 
 def test_what_was_recalled_stays_while_fresh_and_goes_later() -> None:
-    recalled = Call(name=READ, arguments={"id": "abcdef123456"}, result=body(99))
+    recalled = Call(name=READ_TOOL, arguments={"id": "abcdef123456"}, result=body(99))
     policy = replace(data.load_policy("balanced"), commit="always", keep_rounds=2, keep_process=0.0, keep_files=0)
     for later, kept in ((4, True), (9, False)):
         messages = conversation("openai-chat", "go", [Turn(calls=(recalled,)), *turns(later)])
@@ -123,7 +123,7 @@ def test_an_item_recalled_again_and_again_is_shown_at_its_place() -> None:
     made = engine()
     id_ = made.recall("step_0_5")[0].entry.id
     for _ in range(POLICY.recall_restore - 1):
-        made.run_recall(READ, {"id": id_})
+        made.run_recall(READ_TOOL, {"id": id_})
     assert any(isinstance(e, Restore) and e.by == "recall" for e in made.session.ledger)
     assert made.learned == {"read": pytest.approx(1.5**3)}
     again = Compactor(POLICY)
@@ -154,10 +154,10 @@ def test_across_sessions_of_a_project(tmp_path: Path) -> None:
     engine(archive=archive, session="monday", project="shop")
     tuesday = Compactor(POLICY, archive=archive, session="tuesday", project="shop")
     tuesday.compact(conversation("openai-chat", "go", turns(1)))
-    assert "no archived original" in tuesday.run_recall(SEARCH, {"query": "step_3_44"})
-    assert "src/m3.py" in tuesday.run_recall(SEARCH, {"query": "step_3_44", "everywhere": True})
+    assert "no archived original" in tuesday.run_recall(SEARCH_TOOL, {"query": "step_3_44"})
+    assert "src/m3.py" in tuesday.run_recall(SEARCH_TOOL, {"query": "step_3_44", "everywhere": True})
     other = Compactor(POLICY, archive=archive, session="wednesday", project="bank")
-    assert "no archived original" in other.run_recall(SEARCH, {"query": "step_3_44", "everywhere": True})
+    assert "no archived original" in other.run_recall(SEARCH_TOOL, {"query": "step_3_44", "everywhere": True})
 
 
 def test_words_that_look_like_ids_are_searched() -> None:
@@ -167,8 +167,8 @@ def test_words_that_look_like_ids_are_searched() -> None:
         for n in range(8)
     ]
     made.compact(conversation("openai-chat", "go", calls))
-    assert "facade" in made.run_recall(SEARCH, {"query": "facade"})
-    assert "deadbeef1" in made.run_recall(SEARCH, {"query": "deadbeef1"})
+    assert "facade" in made.run_recall(SEARCH_TOOL, {"query": "facade"})
+    assert "deadbeef1" in made.run_recall(SEARCH_TOOL, {"query": "deadbeef1"})
 
 
 def test_a_line_longer_than_a_recall_is_read_in_stretches() -> None:
@@ -182,7 +182,7 @@ def test_a_line_longer_than_a_recall_is_read_in_stretches() -> None:
     id_ = next(item.digest for item in made.view().items if item.kind == "result")
     got, offset = "", 0
     for _ in range(9):
-        head, body_ = made.run_recall(READ, {"id": id_, "start": 2, "offset": offset}).split("\n", 1)
+        head, body_ = made.run_recall(READ_TOOL, {"id": id_, "start": 2, "offset": offset}).split("\n", 1)
         got += body_
         if "offset=" not in head:
             assert "go on with start=3" in head

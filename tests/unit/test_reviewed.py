@@ -17,7 +17,7 @@ LONG = "\n".join(f"line {n} of the ledger" for n in range(150))
 
 
 def facts_of(*calls: Call) -> Facts:
-    facts = Facts(data.tools(), data.estimator("o200k"))
+    facts = Facts(data.load_tools(), data.load_estimator("o200k"))
     facts.extend(FORMATS["openai-chat"].read(conversation("openai-chat", "go", [Turn(calls=(c,)) for c in calls])))
     return facts
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from danshari import SessionError
-from danshari.formats import named
-from danshari.sessions import detect, own_sessions, read, session_files
+from danshari.formats import find_format
+from danshari.sessions import find_reader, own_sessions, read, session_files
 
 
 def lines(path: Path, *records: Any) -> Path:
@@ -63,7 +63,7 @@ def test_claude_code(tmp_path: Path) -> None:
     assert [b["type"] for b in first.messages[1]["content"]] == ["text", "tool_use", "tool_use"]
     assert [b["content"] for b in first.messages[2]["content"]] == ["A", "B"]
     assert (first.malformed, first.compacted, second.compacted) == (1, True, False)
-    assert named("anthropic").check(first.messages) == []
+    assert find_format("anthropic").check(first.messages) == []
     assert second.usages == {1: {"input_tokens": 7}}
 
 
@@ -75,7 +75,7 @@ def test_an_interrupted_call_is_answered(tmp_path: Path) -> None:
         said("user", "stop", "3"),
     )
     (session,) = read(path)
-    assert named("anthropic").check(session.messages) == []
+    assert find_format("anthropic").check(session.messages) == []
     assert "never answered" in session.notes[0]
 
 
@@ -147,7 +147,7 @@ def test_swe_agent(tmp_path: Path) -> None:
     assert json.loads(calls[0]["arguments"])["path"] == "src/a.py"
     assert json.loads(calls[1]["arguments"])["path"] == "/r/src/a.py"
     assert session.malformed == 1
-    assert named("openai-chat").check(session.messages) == []
+    assert find_format("openai-chat").check(session.messages) == []
 
 
 def test_message_files(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_what_is_no_session_says_so(tmp_path: Path, text: str, suffix: str) -> N
 
 def test_missing_files_and_folders(tmp_path: Path) -> None:
     with pytest.raises(SessionError, match="no such file"):
-        detect(tmp_path / "nothing.json")
+        find_reader(tmp_path / "nothing.json")
     lines(tmp_path / "deep/er/a.jsonl", {"role": "user", "content": "x"})
     assert [p.name for p in session_files([tmp_path])] == ["a.jsonl"]
 

@@ -14,12 +14,12 @@ import pytest
 
 from danshari import ArgumentError, Compactor, VersionError, data, open_archive
 from danshari.cli.report import bundled_sessions
-from danshari.core.line_weights import scored, weights_from_dict
+from danshari.core.line_weights import sum_bucket_weights, weights_from_dict
 from danshari.replay.diagnosis import diagnose
 from danshari.sessions import read
-from danshari.shorten.line_scorer import expected
-from danshari.training.examples import Block, Examples, examples_of
-from danshari.training.train import auc, folds_of, train
+from danshari.shorten.line_scorer import feature_bucket_counts
+from danshari.training.examples import FamilyExamples, SessionExamples, collect_examples
+from danshari.training.train import assign_folds, auc, train_weights
 
 SESSION = bundled_sessions()[0]
 
@@ -29,11 +29,11 @@ def danshari(*words: str, home: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "danshari", *words], capture_output=True, text=True, env=env)
 
 
-def made_block(draw: random.Random, count: int) -> Block:
-    block = Block({name: bytearray() for name in expected()["code"]})
+def made_block(draw: random.Random, count: int) -> FamilyExamples:
+    block = FamilyExamples(features={name: bytearray() for name in feature_bucket_counts()["code"]})
     for _ in range(count):
         needed = draw.random() < 0.1
-        for name, buckets in expected()["code"].items():
+        for name, buckets in feature_bucket_counts()["code"].items():
             told = needed and name == "lines to a name of the task" and draw.random() < 0.9
             block.features[name].append(0 if told else draw.randrange(buckets))
         block.need.append(float(needed))
@@ -46,28 +46,28 @@ def made_block(draw: random.Random, count: int) -> Block:
 def test_training_finds_what_tells_and_says_so_in_readable_weights() -> None:
     draw = random.Random(3)
     examples = [
-        Examples(session=f"s{n}", repository=f"r{n}", blocks={"code": made_block(draw, 2000)}) for n in range(4)
+        SessionExamples(session=f"s{n}", repository=f"r{n}", blocks={"code": made_block(draw, 2000)}) for n in range(4)
     ]
-    weights = train(examples[:3]).families["code"]
+    weights = train_weights(examples[:3]).families["code"]
     assert (
         max(weights.features["lines to a name of the task"]) == weights.features["lines to a name of the task"][0] > 0.5
     )
     assert max(map(abs, weights.features["indent"])) < 0.25
     block = examples[3].blocks["code"]
-    found = auc(scored(weights, block.features, len(block.need)), block.need)
+    found = auc(sum_bucket_weights(weights, block.features, len(block.need)), block.need)
     assert found is not None
     assert found > 0.85
-    assert train(examples[:3]).to_dict() == train(examples[:3]).to_dict()
+    assert train_weights(examples[:3]).to_dict() == train_weights(examples[:3]).to_dict()
 
 
 def test_no_repository_stands_in_two_folds() -> None:
     files = frozenset({"a.py", "b.py", "c.py", "d.py"})
-    examples = [Examples(session=str(n), repository=f"r{n // 2}") for n in range(12)]
+    examples = [SessionExamples(session=str(n), repository=f"r{n // 2}") for n in range(12)]
     examples += [
-        Examples(session="x", repository="one", files=files),
-        Examples(session="y", repository="two", files=files),
+        SessionExamples(session="x", repository="one", files=files),
+        SessionExamples(session="y", repository="two", files=files),
     ]
-    folds = folds_of(examples)
+    folds = assign_folds(examples)
     assert sorted(n for fold in folds for n in fold) == list(range(14))
     place = {n: k for k, fold in enumerate(folds) for n in fold}
     assert all(place[n] == place[n + 1] for n in range(0, 12, 2))
@@ -81,7 +81,7 @@ def test_auc_by_hand() -> None:
 
 
 def test_examples_of_a_session_have_needs_and_as_many_buckets_as_lines() -> None:
-    found = examples_of(next(iter(read(SESSION))))
+    found = collect_examples(next(iter(read(SESSION))))
     assert any(need for block in found.blocks.values() for need in block.need)
     for block in found.blocks.values():
         assert {len(column) for column in block.features.values()} == {len(block.need)} == {len(block.texts)}
@@ -92,7 +92,7 @@ def test_our_own_weights_fit_and_bring_their_report() -> None:
     assert weights is not None
     code = weights.report["families"]["code"]["rows"]
     assert code["scorer"]["auc_inside"] > max(code[b]["auc_inside"] for b in ("recency", "rarity", "BM25 to the task"))
-    assert weights_from_dict(json.loads(json.dumps(weights.to_dict())), expected(), "x") == weights
+    assert weights_from_dict(json.loads(json.dumps(weights.to_dict())), feature_bucket_counts(), "x") == weights
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_weights_that_do_not_fit_are_named(change: Any, error: type[Exception], 
     stored = json.loads(json.dumps(weights.to_dict()))
     change(stored)
     with pytest.raises(error, match=said):
-        weights_from_dict(stored, expected(), "mine.json")
+        weights_from_dict(stored, feature_bucket_counts(), "mine.json")
 
 
 def test_train_on_own_sessions_and_go_back(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_doctor_reads_a_stored_session(tmp_path: Path) -> None:
         keeper = Compactor("literal", archive=archive, session="shop", model="gpt-5")
         for cut in range(1, len(session.messages) + 1):
             keeper.compact(session.messages[:cut])
-        edited = archive.reading(lambda base: base.execute("SELECT digest FROM entry").fetchone()[0])
+        edited = archive.run_query(lambda base: base.execute("SELECT digest FROM entry").fetchone()[0])
         keeper.recall(edited[:12])
     done = danshari("doctor", "shop", "--archive", str(tmp_path / "a.db"), "--json", home=tmp_path)
     found = {s["symptom"]: s for s in json.loads(done.stdout)}

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from danshari import Compactor, data, endpoint, provider
-from danshari.analysis.identifiers import names
+from danshari.analysis.identifiers import find_names
 from danshari.compaction import Compaction
 from danshari.core.summary import Request
 from danshari.errors import ArgumentError, MissingExtra, ModelError
-from danshari.formats import named
-from danshari.handovers.validate import known_names
-from danshari.summarizers import as_reply, called
-from danshari.summarizers.endpoint import LARGEST, LIMITS, body_of
+from danshari.formats import find_format
+from danshari.handovers.validate import collect_names
+from danshari.summarizers import as_reply, call_summarizer
+from danshari.summarizers.endpoint import MAX_SUMMARY_BYTES, OUTPUT_LIMIT_FIELDS, build_summary_body
 from danshari.testing import Call, Turn, conversation
 
 DELTA = json.dumps({"add": {"conclusions": ["src/app_3.py was read."]}})
@@ -51,7 +51,7 @@ class _Handler(BaseHTTPRequestHandler):
         if how == "overflow":
             self._send(400, json.dumps({"error": {"code": "context_length_exceeded"}}).encode())
         elif how == "huge":
-            self._send(200, b'{"text": "' + b"x" * (LARGEST + 10) + b'"}')
+            self._send(200, b'{"text": "' + b"x" * (MAX_SUMMARY_BYTES + 10) + b'"}')
         elif how == "half":
             self.send_response(200)
             self.send_header("content-length", "5000")
@@ -102,7 +102,7 @@ def compacted(door: Any, format_name: str, **knobs: Any) -> Compaction:
     engine = Compactor(policy, model="gpt-5", format=format_name, summarizer=door)
     result = engine.compact(session(format_name), force="full")
     assert result.ok, result.fault
-    assert named(format_name).check(result.messages) == []
+    assert find_format(format_name).check(result.messages) == []
     return result
 
 
@@ -124,7 +124,7 @@ def test_every_style_of_endpoint(server: str, style: Any, same: bool) -> None:
         "k" if style == "anthropic" else "Bearer k"
     )
     assert body["input" if style == "openai-responses" else "messages"]
-    assert any(body.get(limit) for limit in LIMITS)
+    assert any(body.get(limit) for limit in OUTPUT_LIMIT_FIELDS)
 
 
 @pytest.mark.parametrize(
@@ -183,10 +183,10 @@ def test_an_efforts_spelling_and_a_flat_body() -> None:
     request = Request(
         format="anthropic", messages=[{"role": "user", "content": [{"type": "text", "text": "hi"}]}], effort="low"
     )
-    assert body_of(request, "openai-chat", "m") == {
+    assert build_summary_body(request, "openai-chat", "m") == {
         "model": "m", "max_tokens": 4_000, "messages": [{"role": "user", "content": "hi"}], "reasoning_effort": "low",
     }  # fmt: skip
-    assert body_of(request, "openai-responses", "m")["reasoning"] == {"effort": "low"}
+    assert build_summary_body(request, "openai-responses", "m")["reasoning"] == {"effort": "low"}
 
 
 LOCAL = os.environ.get("DANSHARI_LOCAL_MODEL", "")
@@ -201,10 +201,10 @@ def test_a_real_local_model_is_repaired_or_refused() -> None:
     plain = compacted(None, "openai-chat", summary_seconds=300.0)
     for tries in (1, 2):
         result = compacted(door, "openai-chat", tries=tries, summary_seconds=300.0, summary_tokens=300)
-        known = known_names(str(m) for m in session("openai-chat"))
+        known = collect_names(str(m) for m in session("openai-chat"))
         assert result.handover is not None
         said = [p.text for points in result.handover.fields.values() for p in points if p.by == "model"]
-        assert all(set(names(text)) <= known for text in said)
+        assert all(set(find_names(text)) <= known for text in said)
         for name in ("words", "files", "tests", "todo"):
             assert plain.handover is not None
             assert result.handover[name] == plain.handover[name]
@@ -215,7 +215,7 @@ def test_a_time_limit_holds_even_for_a_door_that_never_answers() -> None:
 
     started = time.monotonic()
     with pytest.raises(ModelError, match="no answer within"):
-        called(
+        call_summarizer(
             Summarizer(door=lambda _: threading.Event().wait(20)),
             Request(format="openai-chat", messages=[]),
             seconds=0.2,

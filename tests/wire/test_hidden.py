@@ -10,10 +10,10 @@ import anthropic
 import openai
 import pytest
 
-from danshari.formats import named
-from danshari.pipeline.recall import SEARCH
+from danshari.formats import find_format
+from danshari.pipeline.recall import SEARCH_TOOL
 from danshari.testing import Call, Turn
-from danshari.testing.fake_provider import Asked
+from danshari.testing.fake_provider import UpstreamRequest
 from tests.wire.test_proxy import PATHS, body_of, make_pair, work
 
 TOOL: dict[str, Any] = {
@@ -24,10 +24,10 @@ TOOL: dict[str, Any] = {
     },
     "openai-responses": {"type": "function", "name": "Bash", "parameters": {"type": "object", "properties": {}}},
 }
-RECALL = Call(name=SEARCH, arguments={"query": "module_3_7"})
+RECALL = Call(name=SEARCH_TOOL, arguments={"query": "module_3_7"})
 
 
-def asked_tools(asked: Asked) -> list[str]:
+def asked_tools(asked: UpstreamRequest) -> list[str]:
     return [str(t.get("name") or t["function"]["name"]) for t in asked.body.get("tools", ())]
 
 
@@ -35,7 +35,7 @@ class Talk:
     """A session whose next answers are scripted, with requests as a client would send them."""
 
     def __init__(self, pair: Any, format_name: str) -> None:
-        self.pair, self.name, self.wire = pair, format_name, named(format_name)
+        self.pair, self.name, self.wire = pair, format_name, find_format(format_name)
         self.messages = work(1, format_name)[:-1]
         self.answers: list[Turn] = []
         pair.upstream.script = lambda asked: self.answers.pop(0) if self.answers else Turn(text="ok")
@@ -88,7 +88,7 @@ def test_a_recall_is_answered_here_and_stands_in_every_later_request(format_name
         talk.ask(Turn(text="Done."))
         after = talk.sent()
         assert after[: len(during)] == during, "the next request begins with what the model was sent"
-        assert not named(format_name).check(after)
+        assert not find_format(format_name).check(after)
         assert not pair.upstream.bills[""].problems
         assert pair.metric("recalls_total") == 1
 
@@ -127,7 +127,7 @@ def test_beside_the_clients_own_call_a_recall_waits_for_its_result(format_name: 
         ]
         talk.ask(Turn(text="Done."))
         sent = talk.sent()
-        assert not named(format_name).check(sent)
+        assert not find_format(format_name).check(sent)
         assert "archived passages" in json.dumps(sent)
         assert not pair.upstream.bills[""].problems
 

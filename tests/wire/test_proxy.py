@@ -23,8 +23,8 @@ from urllib.parse import urlsplit
 import anthropic
 import openai
 import pytest
-from danshari_bench.load.proxies import free_port, started
-from danshari_bench.load.traffic import serving
+from danshari_bench.load.proxies import free_port, start_server
+from danshari_bench.load.traffic import serve_app
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -32,13 +32,13 @@ from danshari.archive import maintenance as keeping
 from danshari.archive.location import open_archive
 from danshari.archive.sqlite import SqliteArchive
 from danshari.errors import ArgumentError
-from danshari.formats import named
+from danshari.formats import find_format
 from danshari.proxy.app import create_app
-from danshari.proxy.body.body import read
+from danshari.proxy.body.body import read_body
 from danshari.proxy.settings import Settings
 from danshari.testing import Call, Turn, conversation
 from danshari.testing import fake_responses as speaking
-from danshari.testing.fake_provider import Asked, ScriptedUpstream, Trouble
+from danshari.testing.fake_provider import ScriptedFailure, ScriptedUpstream, UpstreamRequest
 
 PATHS = {"anthropic": "/v1/messages", "openai-chat": "/v1/chat/completions", "openai-responses": "/v1/responses"}
 
@@ -60,7 +60,7 @@ def work(rounds: int, format_name: str) -> list[Any]:
 def body_of(format_name: str, messages: list[Any], **more: Any) -> dict[str, Any]:
     return {
         "model": "claude-opus-4-5" if format_name == "anthropic" else "gpt-5",
-        named(format_name).key: messages,
+        find_format(format_name).key: messages,
         **more,
     }
 
@@ -116,9 +116,9 @@ def pair() -> Iterator[Pair]:
 
 def make_pair(**settings: Any) -> Iterator[Pair]:
     upstream = ScriptedUpstream(record=True)
-    with serving(upstream) as there:
+    with serve_app(upstream) as there:
         app = create_app(Settings(**{"upstreams": {"*": there}, "archive": ":memory:", **settings}))
-        with serving(app) as here:
+        with serve_app(app) as here:
             yield Pair(upstream, there, here, app)
 
 
@@ -131,7 +131,7 @@ def test_bytes_go_through_unchanged_when_nothing_is_edited(pair: Pair, format_na
     turn = Turn(thinking="So.", text="über " * 30, calls=(Call(name="Read", arguments={"path": "ä.py"}),))
     pair.upstream.script = lambda asked: turn
     odd = '{ "max_tokens":1e2, "unknown":[1.50, "\\u00e9"], "model":"gpt-5","stream":%s,\n "%s": [ {"role":"user","content":"hi  \\u2026"} ] }'
-    raw = (odd % (str(stream).lower(), named(format_name).key)).encode()
+    raw = (odd % (str(stream).lower(), find_format(format_name).key)).encode()
     direct = Client(pair.there).post(PATHS[format_name], raw)
     through = pair.client.post(PATHS[format_name] + "?beta=true", raw, x_odd="Ab C", anthropic_beta="one,two")
     first, second = pair.upstream.requests[-2:]
@@ -213,7 +213,7 @@ def strip(values: Any) -> str:
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 529])
 def test_errors_pass_as_they_are(pair: Pair, status: int) -> None:
-    pair.upstream.script = lambda asked: Trouble(
+    pair.upstream.script = lambda asked: ScriptedFailure(
         status=status, text="no luck", headers=(("retry-after", "7"), ("set-cookie", "a=1"), ("set-cookie", "b=2"))
     )
     direct = Client(pair.there).post("/v1/messages", body_of("anthropic", [{"role": "user", "content": "hi"}]))
@@ -226,7 +226,7 @@ def test_errors_pass_as_they_are(pair: Pair, status: int) -> None:
 def test_events_arrive_as_they_are_sent(pair: Pair) -> None:
     """An event reaches the client while the next one is still held back upstream."""
     gate = asyncio.Event()
-    parts = list(speaking.stream("anthropic", Turn(text="one two"), dict.fromkeys(("fresh", "cached", "written", "output"), 1),
+    parts = list(speaking.render_stream("anthropic", Turn(text="one two"), dict.fromkeys(("fresh", "cached", "written", "output"), 1),
                                  model="m", number=1))  # fmt: skip
     loops: list[asyncio.AbstractEventLoop] = []
 
@@ -241,7 +241,10 @@ def test_events_arrive_as_they_are_sent(pair: Pair) -> None:
         await gate.wait()
         await send({"type": "http.response.body", "body": b"".join(parts[1:])})
 
-    with serving(slowly) as there, serving(create_app(Settings(upstreams={"*": there}, archive=":memory:"))) as here:
+    with (
+        serve_app(slowly) as there,
+        serve_app(create_app(Settings(upstreams={"*": there}, archive=":memory:"))) as here,
+    ):
         client = Client(here)
         client.connection.request("POST", "/v1/messages", json.dumps(body_of("anthropic", [{"role": "user", "content": "x"}], stream=True)),
                                   {"content-type": "application/json"})  # fmt: skip
@@ -252,7 +255,7 @@ def test_events_arrive_as_they_are_sent(pair: Pair) -> None:
 
 
 def test_a_compressed_answer_is_handed_on_and_its_usage_is_read(pair: Pair) -> None:
-    made = json.dumps(speaking.answer("anthropic", Turn(text="x" * 500), {"fresh": 7, "cached": 2, "written": 0, "output": 5},
+    made = json.dumps(speaking.render_response("anthropic", Turn(text="x" * 500), {"fresh": 7, "cached": 2, "written": 0, "output": 5},
                                       model="claude-opus-4-5", number=1)).encode()  # fmt: skip
 
     async def packed(scope: Any, receive: Any, send: Any) -> None:
@@ -265,9 +268,9 @@ def test_a_compressed_answer_is_handed_on_and_its_usage_is_read(pair: Pair) -> N
         await send({"type": "http.response.start", "status": 200, "headers": head})
         await send({"type": "http.response.body", "body": gzip.compress(made)})
 
-    with serving(packed) as there:
+    with serve_app(packed) as there:
         app = create_app(Settings(upstreams={"*": there}, archive=":memory:"))
-        with serving(app) as here:
+        with serve_app(app) as here:
             _, headers, said = Client(here).post(
                 "/v1/messages",
                 body_of("anthropic", [{"role": "user", "content": "x"}]),
@@ -275,7 +278,12 @@ def test_a_compressed_answer_is_handed_on_and_its_usage_is_read(pair: Pair) -> N
             )
             assert headers["x-accepted"] == "gzip", "only what can be looked into"
             assert gzip.decompress(said) == made
-            assert app.state.keepers.all()[0].figures.billed == {"fresh": 7, "cached": 2, "written": 0, "output": 5}
+            assert app.state.keepers.all_branches()[0].figures.billed == {
+                "fresh": 7,
+                "cached": 2,
+                "written": 0,
+                "output": 5,
+            }
 
 
 # ── edits ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -284,7 +292,7 @@ def test_a_compressed_answer_is_handed_on_and_its_usage_is_read(pair: Pair) -> N
 @pytest.mark.parametrize("format_name", PATHS)
 def test_requests_extend_each_other_except_at_committed_edits(pair: Pair, format_name: str) -> None:
     """One hundred rounds: what goes upstream is valid, smaller, and begins with what went before, byte for byte."""
-    messages, wire, client = work(100, format_name), named(format_name), pair.client
+    messages, wire, client = work(100, format_name), find_format(format_name), pair.client
     cuts = [n for n, m in enumerate(messages) if n and wire.begins_turn(m, messages[n - 1])]
     edits = []
     for cut in cuts:
@@ -300,7 +308,7 @@ def test_requests_extend_each_other_except_at_committed_edits(pair: Pair, format
         same = json.loads(after)[wire.key][: len(old)] == old
         assert same or fresh, "only a commit may change what was sent"
         if same:
-            body = read(before.decode(), wire.key)
+            body = read_body(before.decode(), wire.key)
             assert after.startswith(before[: len(body.text[: body.places[-1][1]].encode())])
 
 
@@ -320,7 +328,7 @@ def test_a_cache_mark_that_moves_does_not_move_the_session(pair: Pair) -> None:
         last = json.loads(pair.upstream.requests[-1].raw)["messages"][-1]["content"][-1]
         assert last["cache_control"] == {"type": "ephemeral"}
     assert len(names) == 1
-    assert pair.app.state.keepers.all()[0].figures.edits > 10
+    assert pair.app.state.keepers.all_branches()[0].figures.edits > 10
 
 
 def test_sessions_are_told_apart(pair: Pair) -> None:
@@ -336,12 +344,12 @@ def test_sessions_are_told_apart(pair: Pair) -> None:
     assert name(other, authorization="Bearer a") != first, "another conversation"
     assert name(one[:5], authorization="Bearer b") != first, "another tenant"
     assert name(one[:5], authorization="Bearer a", session_id="x") != first, "a client's own key"
-    assert len(pair.app.state.keepers.all()) == 4
+    assert len(pair.app.state.keepers.all_branches()) == 4
 
 
 def round_by_round(pair: Pair, format_name: str, messages: list[Any], start: int = 1, **headers: str) -> list[Any]:
     """Send every request of a session; give the messages as they went upstream last."""
-    wire = named(format_name)
+    wire = find_format(format_name)
     cuts = [n for n, m in enumerate(messages) if n >= start and wire.begins_turn(m, messages[n - 1])]
     client = pair.client
     for cut in [*cuts, len(messages)]:
@@ -375,7 +383,7 @@ def test_a_restart_changes_no_byte(tmp_path: Path, format_name: str) -> None:
     for pair in make_pair(archive=str(tmp_path / "a.db")):
         _, headers, _ = pair.client.post(PATHS[format_name], body_of(format_name, messages))
         assert headers["x-danshari-edits"] == "0"
-        assert json.loads(pair.upstream.requests[-1].raw)[named(format_name).key] == sent != messages
+        assert json.loads(pair.upstream.requests[-1].raw)[find_format(format_name).key] == sent != messages
 
 
 @pytest.mark.parametrize(
@@ -419,11 +427,13 @@ def test_a_request_too_long_is_compacted_and_sent_again() -> None:
             status, _, said = pair.client.post("/v1/chat/completions", body_of("openai-chat", messages[:cut]))
             assert status == 200, (cut, said)
         assert pair.metric("rescues_total") >= 1
-        assert pair.app.state.keepers.all()[0].figures.rescues >= 1
+        assert pair.app.state.keepers.all_branches()[0].figures.rescues >= 1
 
 
 def test_an_overflow_that_nothing_helps_against_stays_the_providers_own(pair: Pair) -> None:
-    pair.upstream.script = lambda asked: Trouble(status=400, text="prompt is too long: 300000 tokens > 200000 maximum")
+    pair.upstream.script = lambda asked: ScriptedFailure(
+        status=400, text="prompt is too long: 300000 tokens > 200000 maximum"
+    )
     direct = Client(pair.there).post("/v1/messages", body_of("anthropic", [{"role": "user", "content": "hi"}]))
     through = pair.client.post("/v1/messages", body_of("anthropic", [{"role": "user", "content": "hi"}]))
     assert through[0] == 400
@@ -437,7 +447,7 @@ def test_a_fault_of_ours_costs_the_client_nothing(pair: Pair, monkeypatch: pytes
     def broken(*_: Any, **__: Any) -> Any:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("danshari.proxy.relay.compacted", broken)
+    monkeypatch.setattr("danshari.proxy.relay.compact_request", broken)
     raw = json.dumps(body_of("anthropic", work(12, "anthropic"))).encode()
     status, headers, _ = pair.client.post("/v1/messages", raw)
     assert status == 200
@@ -488,7 +498,7 @@ def test_http_1_0_and_expect(pair: Pair) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_upstream_that_breaks_off_breaks_off(pair: Pair, stream: bool) -> None:
-    pair.upstream.script = lambda asked: (Turn(text="word " * 100), Trouble(cut=5))
+    pair.upstream.script = lambda asked: (Turn(text="word " * 100), ScriptedFailure(cut=5))
     body = body_of("anthropic", [{"role": "user", "content": "hi"}], stream=stream)
     for base in (pair.there, pair.here):
         with pytest.raises((http.client.IncompleteRead, ConnectionError, http.client.BadStatusLine)):
@@ -499,10 +509,10 @@ def test_an_upstream_that_breaks_off_breaks_off(pair: Pair, stream: bool) -> Non
 
 
 def test_events_that_are_none_pass_too(pair: Pair) -> None:
-    pair.upstream.script = lambda asked: (Turn(text="word " * 20), Trouble(garbage=True))
+    pair.upstream.script = lambda asked: (Turn(text="word " * 20), ScriptedFailure(garbage=True))
     body = body_of("anthropic", [{"role": "user", "content": "hi"}], stream=True)
     assert b"{not json" in pair.client.post("/v1/messages", body)[2]
-    assert pair.app.state.keepers.all()[0].figures.billed["output"] == 20
+    assert pair.app.state.keepers.all_branches()[0].figures.billed["output"] == 20
 
 
 def test_nobody_there_and_nobody_answering() -> None:
@@ -515,16 +525,16 @@ def test_nobody_there_and_nobody_answering() -> None:
             assert status == 502
             assert json.loads(said)["error"]["type"] == "api_error"
     for pair in make_pair(idle_seconds=0.3):
-        pair.upstream.script = lambda asked: (Turn(), Trouble(stall=3))
+        pair.upstream.script = lambda asked: (Turn(), ScriptedFailure(stall=3))
         assert pair.client.post("/v1/responses", body_of("openai-responses", work(1, "openai-responses")))[0] == 504
 
 
 def test_a_client_that_leaves_takes_the_upstream_along(pair: Pair) -> None:
     reached = threading.Event()
 
-    def script(asked: Asked) -> Any:
+    def script(asked: UpstreamRequest) -> Any:
         reached.set()
-        return Turn(), Trouble(stall=20)
+        return Turn(), ScriptedFailure(stall=20)
 
     pair.upstream.script = script
     client = pair.client
@@ -575,7 +585,7 @@ def test_upstreams_by_header_by_path_and_by_format() -> None:
 
 def test_a_full_disk_does_not_stop_the_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for pair in make_pair(archive=str(tmp_path / "a.db")):
-        pair.app.state.keepers._archive.reading(lambda base: base.execute("PRAGMA max_page_count = 1"))
+        pair.app.state.keepers._archive.run_query(lambda base: base.execute("PRAGMA max_page_count = 1"))
         raw = json.dumps(body_of("anthropic", work(12, "anthropic"))).encode()
         status, headers, _ = pair.client.post("/v1/messages", raw)
         assert status == 200
@@ -604,13 +614,13 @@ def test_no_credential_and_no_content_reaches_log_metrics_or_archive(
                 page = client.connection.getresponse().read().decode()
                 assert key not in page
                 assert "module_3_7" not in page
-            assert pair.app.state.keepers.all()[0].figures.edits
+            assert pair.app.state.keepers.all_branches()[0].figures.edits
     logged = " ".join(record.getMessage() for record in caplog.records if record.name == "danshari.proxy")
     assert '"tokens_before"' in logged
     assert key not in logged
     assert "module_3_7" not in logged
     with open_archive(tmp_path / "a.db") as archive:
-        texts = "".join(keeping.export(archive))
+        texts = "".join(keeping.export_archive(archive))
     stored = b"".join(p.read_bytes() for p in tmp_path.glob("a.db*"))
     for what in (key, secret):
         assert what not in texts
@@ -630,9 +640,9 @@ def test_a_hand_over_is_asked_of_the_clients_own_model(tmp_path: Path, format_na
         {"add": {"conclusions": ["module_3_7 compiled without a warning."], "next": ["Run make part_3."]}}
     )
     for pair in make_pair(policy=str(policy), handover="model"):
-        asked: list[Asked] = []
+        asked: list[UpstreamRequest] = []
 
-        def script(request: Asked, asked: list[Asked] = asked) -> Turn:
+        def script(request: UpstreamRequest, asked: list[UpstreamRequest] = asked) -> Turn:
             if (len(request.raw) > 3000 and b"<transcript" in request.raw) or b"hand-over" in request.raw[-6000:]:
                 asked.append(request)
                 return Turn(text=said)
@@ -642,7 +652,7 @@ def test_a_hand_over_is_asked_of_the_clients_own_model(tmp_path: Path, format_na
         round_by_round(pair, format_name, work(40, format_name), authorization="Bearer own-key")
         assert asked
         assert {a.headers.get("authorization") for a in asked} == {"Bearer own-key"}
-        keeper = pair.app.state.keepers.all()[0]
+        keeper = pair.app.state.keepers.all_branches()[0]
         assert any(
             "module_3_7 compiled without a warning." in str(h.to_dict()) for h in keeper.compactor.session.handovers
         )
@@ -679,21 +689,27 @@ def test_chaos(tmp_path: Path) -> None:
     ends = {name: turn_ends(name, messages[name]) for name in PATHS}
     place, counted, deaths = dict.fromkeys(PATHS, 0), Counter[str](), 0
 
-    def script(asked: Asked) -> Any:
+    def script(asked: UpstreamRequest) -> Any:
         kind, turn = draw.randrange(8), Turn(text=f"answer {asked.number}.")
         if kind == 0:
-            return turn, Trouble(cut=draw.randrange(4))
+            return turn, ScriptedFailure(cut=draw.randrange(4))
         if kind == 1:
-            return Trouble(status=draw.choice([429, 500, 503, 529]), text="busy")
-        return (turn, Trouble(stall=0.4)) if kind == 2 else (turn, Trouble(garbage=True)) if kind == 3 else turn
+            return ScriptedFailure(status=draw.choice([429, 500, 503, 529]), text="busy")
+        return (
+            (turn, ScriptedFailure(stall=0.4))
+            if kind == 2
+            else (turn, ScriptedFailure(garbage=True))
+            if kind == 3
+            else turn
+        )
 
     upstream, archive = ScriptedUpstream(script, record=True), str(tmp_path / "a.db")
-    with serving(upstream) as there:
+    with serve_app(upstream) as there:
         while sum(counted.values()) < wanted:
             port, deaths = free_port(), deaths + 1
             command = [sys.executable, "-m", "danshari", "proxy", "--port", str(port), "--upstream", there, "--log", "off",
                        "--archive", archive]  # fmt: skip
-            with started(command, port, variables={"DANSHARI_PROXY_IDLE_SECONDS": "0.25"}) as process:
+            with start_server(command, port, variables={"DANSHARI_PROXY_IDLE_SECONDS": "0.25"}) as process:
                 killer = threading.Timer(
                     draw.uniform(0.5, 2.5) * max(wanted / 200, 1), os.kill, (process, signal.SIGKILL)
                 )
@@ -712,14 +728,14 @@ def test_chaos(tmp_path: Path) -> None:
     assert not upstream.bills[""].problems
     with SqliteArchive(archive) as held:
         assert not held.notes
-        assert keeping.verify(held) == []
+        assert keeping.verify_archive(held) == []
     for name in PATHS:
-        extends_itself([a for a in upstream.requests if a.format == name], named(name).key)
+        extends_itself([a for a in upstream.requests if a.format == name], find_format(name).key)
 
 
 def turn_ends(name: str, messages: list[Any]) -> list[int]:
     """Where each request of a session ends."""
-    return [n for n, m in enumerate(messages) if n and named(name).begins_turn(m, messages[n - 1])]
+    return [n for n, m in enumerate(messages) if n and find_format(name).begins_turn(m, messages[n - 1])]
 
 
 def attempted(client: Client, path: str, body: dict[str, Any]) -> str:
@@ -738,7 +754,7 @@ def attempted(client: Client, path: str, body: dict[str, Any]) -> str:
     return "whole"
 
 
-def extends_itself(asked: list[Asked], key: str) -> None:
+def extends_itself(asked: list[UpstreamRequest], key: str) -> None:
     """A restart, a reset or a stall rewrites nothing: what was squeezed at first sight stays so."""
     before: list[Any] = []
     for request in asked:

@@ -19,14 +19,14 @@ from typing import Any
 
 import pytest
 from danshari_bench.load.proxies import free_port
-from danshari_bench.load.traffic import serving
+from danshari_bench.load.traffic import serve_app
 
 from danshari.errors import ArgumentError
-from danshari.proxy.http.overflow import overflow
-from danshari.proxy.sessions.clients import agents, key_of
-from danshari.proxy.settings import Settings, load
+from danshari.proxy.http.overflow import parse_overflow
+from danshari.proxy.sessions.clients import client_session_key, load_agent_profiles
+from danshari.proxy.settings import Settings, load_settings
 from danshari.testing import Turn
-from danshari.testing.fake_provider import Asked, ScriptedUpstream
+from danshari.testing.fake_provider import ScriptedUpstream, UpstreamRequest
 from tests.wire.test_proxy import body_of, make_pair, round_by_round, work
 
 ROOT = Path(__file__).parent.parent.parent
@@ -42,12 +42,12 @@ def danshari(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
 def test_settings_come_from_file_environment_and_line(tmp_path: Path) -> None:
     file = tmp_path / "proxy.toml"
     file.write_text('port = 1\npolicy = "repair"\n[upstreams]\nmine = "http://a"\n')
-    found = load(
+    found = load_settings(
         file, {"port": 3, "upstreams": {"*": "http://b"}}, {"DANSHARI_PROXY_PORT": "2", "DANSHARI_PROXY_OFF": "yes"}
     )
     assert (found.port, found.policy, found.off) == (3, "repair", True)
     assert found.upstreams == {"mine": "http://a", "*": "http://b"}
-    assert load(None, {}, {"DANSHARI_PROXY_UPSTREAMS": "http://c,x=http://d"}).upstreams == {
+    assert load_settings(None, {}, {"DANSHARI_PROXY_UPSTREAMS": "http://c,x=http://d"}).upstreams == {
         "*": "http://c",
         "x": "http://d",
     }
@@ -72,7 +72,7 @@ def test_settings_come_from_file_environment_and_line(tmp_path: Path) -> None:
 def test_wrong_settings_are_said(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "p.toml").write_text(text)
     with pytest.raises(ArgumentError, match=re.escape(said)):
-        load(tmp_path / "p.toml", {}, {})
+        load_settings(tmp_path / "p.toml", {}, {})
 
 
 def test_commands_say_what_is_wrong(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_wrap_runs_a_program_behind_a_proxy_and_leaves_nothing(tmp_path: Path) -
         "print(said.content[0].text, os.environ['ANTHROPIC_BASE_URL'])\n"
         "sys.exit(7)\n"
     )
-    with serving(upstream) as there:
+    with serve_app(upstream) as there:
         done = danshari("wrap", "--archive", ":memory:", "--", "python", str(program), ANTHROPIC_BASE_URL=there,
                         PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}")  # fmt: skip
         assert done.returncode == 7, done.stderr
@@ -113,7 +113,7 @@ def test_wrap_runs_a_program_behind_a_proxy_and_leaves_nothing(tmp_path: Path) -
 
 
 def test_every_agent_is_a_row() -> None:
-    for agent in agents().values():
+    for agent in load_agent_profiles().values():
         assert agent.sets or agent.arguments
         for text in (*agent.sets.values(), *agent.arguments):
             assert text.format(base="http://x", port="1")
@@ -134,7 +134,7 @@ def test_every_agent_is_a_row() -> None:
     ],
 )
 def test_clients_own_keys(headers: dict[str, str], values: dict[str, Any], key: str) -> None:
-    assert key_of(headers, values) == key
+    assert client_session_key(headers, values) == key
 
 
 @pytest.mark.parametrize(
@@ -150,11 +150,11 @@ def test_clients_own_keys(headers: dict[str, str], values: dict[str, Any], key: 
     ],
 )  # fmt: skip
 def test_refusals_for_length_are_recognised(status: int, text: str, counted: int | None, limit: int | None) -> None:
-    found = overflow(status, text.encode())
+    found = parse_overflow(status, text.encode())
     assert found is not None
     assert (found.counted, found.limit) == (counted, limit)
-    assert overflow(500, text.encode()) is None
-    assert overflow(400, b"max_tokens: must be positive") is None
+    assert parse_overflow(500, text.encode()) is None
+    assert parse_overflow(400, b"max_tokens: must be positive") is None
 
 
 def test_status_shows_sessions() -> None:
@@ -177,9 +177,9 @@ def test_the_documented_reverse_proxy_speaks_tls_and_streams(tmp_path: Path) -> 
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "1",
                     "-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem"], check=True, capture_output=True)  # fmt: skip
     port = free_port()
-    asked: list[Asked] = []
+    asked: list[UpstreamRequest] = []
 
-    def script(request: Asked) -> Turn:
+    def script(request: UpstreamRequest) -> Turn:
         asked.append(request)
         return Turn(text="word " * 30)
 
@@ -224,4 +224,4 @@ def nginx(folder: Path, port: int) -> Iterator[None]:
 
 def test_defaults_are_safe() -> None:
     assert Settings().host == "127.0.0.1"
-    assert not Settings().open
+    assert not Settings().is_public

@@ -14,15 +14,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from danshari_bench.load.traffic import serving
+from danshari_bench.load.traffic import serve_app
 
-from danshari.formats import named
-from danshari.pipeline.recall import READ
+from danshari.formats import find_format
+from danshari.pipeline.recall import READ_TOOL
 from danshari.proxy.app import create_app
-from danshari.proxy.server import address, listening, server_of
+from danshari.proxy.server import base_url_of, bind_socket, create_server
 from danshari.proxy.settings import Settings
 from danshari.testing import Call, Turn
-from danshari.testing.fake_provider import Asked, Trouble
+from danshari.testing.fake_provider import ScriptedFailure, UpstreamRequest
 from tests.wire.test_hidden import RECALL, TOOL, Talk
 from tests.wire.test_proxy import PATHS, Client, body_of, make_pair, round_by_round, until, work
 
@@ -32,7 +32,7 @@ def test_a_tenant_never_reads_what_another_archived(tmp_path: Path) -> None:
         sent = round_by_round(pair, "anthropic", work(8, "anthropic"), x_api_key="tenant-a")
         shown = json.dumps(sent)
         digest = shown.split("archived as ")[1][:12]
-        asked = Turn(calls=(Call(name=READ, arguments={"id": digest[:8]}),))
+        asked = Turn(calls=(Call(name=READ_TOOL, arguments={"id": digest[:8]}),))
         queue = [asked, Turn(text="ok")]
         pair.upstream.script = lambda request: queue.pop(0) if queue else Turn(text="ok")
         body = body_of("anthropic", [{"role": "user", "content": "hi"}], tools=[TOOL["anthropic"]])
@@ -47,9 +47,9 @@ def test_tenants_that_archived_the_same_text_each_find_it(tmp_path: Path) -> Non
         for tenant in ("tenant-a", "tenant-b"):
             sent = round_by_round(pair, "anthropic", work(8, "anthropic"), x_api_key=tenant)
         digest = json.dumps(sent).split("archived as ")[1][:12]
-        for keeper in pair.app.state.keepers.all():
+        for keeper in pair.app.state.keepers.all_branches():
             keeper.compactor._run.track = None  # what still stands in the conversation is found there
-            assert "compiled module" in keeper.compactor.run_recall(READ, {"id": digest})
+            assert "compiled module" in keeper.compactor.run_recall(READ_TOOL, {"id": digest})
 
 
 def raw_upstream(answers: list[tuple[bytes, bytes]], head: tuple[tuple[bytes, bytes], ...] = ()) -> Any:
@@ -93,9 +93,9 @@ SSE, JSON = b"text/event-stream", b"application/json"
     ],
 )
 def test_an_answer_nobody_understands_is_handed_on(kind: bytes, body: bytes) -> None:
-    with serving(raw_upstream([(kind, body)])) as there:
+    with serve_app(raw_upstream([(kind, body)])) as there:
         app = create_app(Settings(upstreams={"*": there}, archive=":memory:"))
-        with serving(app) as here:
+        with serve_app(app) as here:
             asked = body_of("openai-chat", [{"role": "user", "content": "hi"}], tools=[TOOL["openai-chat"]])
             status, _, said = Client(here).post(PATHS["openai-chat"], asked)
             assert status == 200
@@ -104,8 +104,8 @@ def test_an_answer_nobody_understands_is_handed_on(kind: bytes, body: bytes) -> 
 
 def test_a_packed_answer_is_left_packed() -> None:
     packed = gzip.compress(b'{"choices": []}')
-    with serving(raw_upstream([(JSON, packed)], ((b"content-encoding", b"gzip"),))) as there:
-        with serving(create_app(Settings(upstreams={"*": there}, archive=":memory:"))) as here:
+    with serve_app(raw_upstream([(JSON, packed)], ((b"content-encoding", b"gzip"),))) as there:
+        with serve_app(create_app(Settings(upstreams={"*": there}, archive=":memory:"))) as here:
             asked = body_of("openai-chat", [{"role": "user", "content": "hi"}], tools=[TOOL["openai-chat"]])
             assert Client(here).post(PATHS["openai-chat"], asked)[2] == packed
 
@@ -117,7 +117,7 @@ def test_a_later_answer_that_fails_is_a_failure(format_name: str, stream: bool) 
     for pair in make_pair():
         talk = Talk(pair, format_name)
         talk.start()
-        answers: list[Any] = [Turn(text="Let me look.", calls=(RECALL,)), Trouble(status=529, text="busy now")]
+        answers: list[Any] = [Turn(text="Let me look.", calls=(RECALL,)), ScriptedFailure(status=529, text="busy now")]
         pair.upstream.script = lambda asked, answers=answers: answers.pop(0) if answers else Turn(text="ok")
         body = body_of(format_name, talk.messages, tools=[TOOL[format_name]], stream=stream, store=False)
         status, _, said = pair.client.post(PATHS[format_name], body)
@@ -136,14 +136,14 @@ def test_a_broken_answer_makes_no_hop() -> None:
         b'"name":"recall_search","input":{}}}\n\n'
         b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"busy"}}\n\n'
     )
-    with serving(raw_upstream([(SSE, events)])) as there:
+    with serve_app(raw_upstream([(SSE, events)])) as there:
         app = create_app(Settings(upstreams={"*": there}, archive=":memory:"))
-        with serving(app) as here:
+        with serve_app(app) as here:
             body = body_of("anthropic", [{"role": "user", "content": "hi"}], tools=[TOOL["anthropic"]], stream=True)
             said = Client(here).post("/v1/messages", body)[2]
             assert said.endswith(b'"message":"busy"}}\n\n')
             assert b"recall" not in said
-            assert app.state.keepers.all()[0].recalls.hops == []
+            assert app.state.keepers.all_branches()[0].recalls.hops == []
 
 
 def test_a_call_in_the_last_chunk_is_hidden_too() -> None:
@@ -160,8 +160,8 @@ def test_a_call_in_the_last_chunk_is_hidden_too() -> None:
     }
     second = {"id": "b", "choices": [{"index": 0, "delta": {"content": " Done."}, "finish_reason": "stop"}]}
     answers = [(SSE, b"data: " + json.dumps(v).encode() + b"\n\ndata: [DONE]\n\n") for v in (first, second)]
-    with serving(raw_upstream(answers)) as there:
-        with serving(create_app(Settings(upstreams={"*": there}, archive=":memory:"))) as here:
+    with serve_app(raw_upstream(answers)) as there:
+        with serve_app(create_app(Settings(upstreams={"*": there}, archive=":memory:"))) as here:
             body = body_of("openai-chat", [{"role": "user", "content": "hi"}], tools=[TOOL["openai-chat"]], stream=True)
             said = Client(here).post(PATHS["openai-chat"], body)[2]
             assert b"recall" not in said
@@ -189,11 +189,11 @@ def test_the_session_learns_from_the_last_request_alone() -> None:
     for pair in make_pair():
         talk = Talk(pair, "anthropic")
         talk.start()
-        before = pair.app.state.keepers.all()[0].compactor.session.calibration.reported
+        before = pair.app.state.keepers.all_branches()[0].compactor.session.calibration.reported
         talk.ask(*[Turn(calls=(RECALL,)) for _ in range(4)], Turn(text="Done."))
-        after = pair.app.state.keepers.all()[0].compactor.session.calibration.reported
+        after = pair.app.state.keepers.all_branches()[0].compactor.session.calibration.reported
         assert after < 3 * before + 20_000
-        billed = pair.app.state.keepers.all()[0].figures.billed
+        billed = pair.app.state.keepers.all_branches()[0].figures.billed
         assert billed["output"] >= 20 * 5
 
 
@@ -243,7 +243,7 @@ def test_other_paths_let_the_upstream_go_too(method: str, path: str) -> None:
             pass
         left.set()
 
-    with serving(slow) as there, serving(create_app(Settings(upstreams={"*": there}, archive=":memory:"))) as here:
+    with serve_app(slow) as there, serve_app(create_app(Settings(upstreams={"*": there}, archive=":memory:"))) as here:
         place = urlsplit(here)
         connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=10)
         connection.request(method, path, b"{}" if method == "POST" else None)
@@ -284,10 +284,10 @@ def test_a_switch_of_the_model_does_not_wait_on_the_loop(tmp_path: Path) -> None
     policy.write_text('extends = "balanced"\nactive = 0.04\nmajor = 0.05\nadmit_over = 0\nsummary_seconds = 4\n')
     writing, go = threading.Event(), threading.Event()
 
-    def script(asked: Asked) -> Any:
+    def script(asked: UpstreamRequest) -> Any:
         if b"hand-over" in asked.raw[-6000:] and not go.is_set():
             writing.set()
-            return Turn(text="{}"), Trouble(stall=2.5)
+            return Turn(text="{}"), ScriptedFailure(stall=2.5)
         return Turn(text="ok")
 
     for pair in make_pair(policy=str(policy), handover="model"):
@@ -321,7 +321,7 @@ def test_branches_are_found_again_after_a_restart(tmp_path: Path) -> None:
         for name, messages in (("two", two), ("one", one)):
             pair.client.post(PATHS["openai-chat"], body_of("openai-chat", messages))
             assert json.loads(pair.upstream.requests[-1].raw)["messages"] == sent[name], name
-    assert named("openai-chat").check(sent["two"]) == []
+    assert find_format("openai-chat").check(sent["two"]) == []
 
 
 def test_a_clients_words_are_no_metric() -> None:
@@ -337,7 +337,7 @@ def test_a_clients_words_are_no_metric() -> None:
 def test_what_was_written_is_not_kept_for_ever() -> None:
     for pair in make_pair():
         round_by_round(pair, "anthropic", work(30, "anthropic"))
-        body = pair.app.state.keepers.all()[0].body
+        body = pair.app.state.keepers.all_branches()[0].body
         assert len(body.written) <= len(body.messages)
         until(lambda: pair.metric("running") == 0)
 
@@ -347,7 +347,10 @@ def test_a_refusal_after_a_hop_keeps_its_words() -> None:
         for stream in (False, True):
             talk = Talk(pair, "anthropic")
             talk.start()
-            answers: list[Any] = [Turn(calls=(RECALL,)), Trouble(status=400, text="your credit balance is too low")]
+            answers: list[Any] = [
+                Turn(calls=(RECALL,)),
+                ScriptedFailure(status=400, text="your credit balance is too low"),
+            ]
             pair.upstream.script = lambda asked, answers=answers: answers.pop(0) if answers else Turn(text="ok")
             body = body_of("anthropic", talk.messages, tools=[TOOL["anthropic"]], stream=stream)
             assert b"credit balance" in pair.client.post("/v1/messages", body)[2]
@@ -358,9 +361,9 @@ def test_a_fault_in_what_hides_recalls_costs_no_word(monkeypatch: pytest.MonkeyP
     def fault(*_: Any, **__: Any) -> Any:
         raise RuntimeError("a bug")
 
-    where = {"answer": "danshari.proxy.recall.store.Recalls.answer", "stream": "danshari.proxy.recall.anthropic.Anthropic.stream",
-             "end": "danshari.proxy.recall.anthropic.AnthropicStream.end",
-             "closing": "danshari.proxy.recall.anthropic.AnthropicStream.closing"}[broken]  # fmt: skip
+    where = {"answer": "danshari.proxy.recall.store.SessionRecalls.run_hop", "stream": "danshari.proxy.recall.anthropic.AnthropicRecallFormat.stream_filter",
+             "end": "danshari.proxy.recall.anthropic.AnthropicStreamFilter.end_response",
+             "closing": "danshari.proxy.recall.anthropic.AnthropicStreamFilter.closing_events"}[broken]  # fmt: skip
     for pair in make_pair():
         talk = Talk(pair, "anthropic")
         talk.start()
@@ -425,7 +428,7 @@ def test_bound_thinking_brings_its_field_and_its_beta(tmp_path: Path) -> None:
     policy.write_text('extends = "literal"\nthinking = "hint"\n')
     for pair in make_pair(policy=str(policy)):
         thinking = {"type": "enabled", "budget_tokens": 2048}
-        messages, asked = work(14, "anthropic"), list[Asked]()
+        messages, asked = work(14, "anthropic"), list[UpstreamRequest]()
         for cut in range(1, len(messages) + 1, 2):
             body = {**body_of("anthropic", messages[:cut], thinking=thinking), "model": "claude-fable-5-2"}
             pair.client.post("/v1/messages", body, anthropic_beta="own-beta-1")
@@ -444,10 +447,10 @@ def test_a_client_that_leaves_while_a_hand_over_is_written(tmp_path: Path) -> No
     policy.write_text('extends = "balanced"\nactive = 0.04\nmajor = 0.05\nadmit_over = 0\nsummary_seconds = 3\n')
     writing = threading.Event()
 
-    def script(asked: Asked) -> Any:
+    def script(asked: UpstreamRequest) -> Any:
         if b"hand-over" in asked.raw[-6000:]:
             writing.set()
-            return Turn(text="{}"), Trouble(stall=1.5)
+            return Turn(text="{}"), ScriptedFailure(stall=1.5)
         return Turn(text="ok")
 
     for pair in make_pair(policy=str(policy), handover="model"):
@@ -489,7 +492,10 @@ def test_headers_sent_twice_arrive_twice() -> None:
             seen.append([v for k, v in scope["headers"] if k == b"x-twice"])
         await raw_upstream([(JSON, b"{}")], ((b"set-cookie", b"a=1"), (b"set-cookie", b"b=2")))(scope, receive, send)
 
-    with serving(noting) as there, serving(create_app(Settings(upstreams={"*": there}, archive=":memory:"))) as here:
+    with (
+        serve_app(noting) as there,
+        serve_app(create_app(Settings(upstreams={"*": there}, archive=":memory:"))) as here,
+    ):
         connection = Client(here).connection
         connection.putrequest("POST", "/v1/messages")
         for name, value in (
@@ -519,14 +525,14 @@ def test_a_running_stream_is_let_finish_at_shutdown() -> None:
         await asyncio.to_thread(go.wait, 10)
         await send({"type": "http.response.body", "body": b"data: 2\n\n"})
 
-    with serving(slow) as there:
+    with serve_app(slow) as there:
         settings = Settings(port=0, upstreams={"*": there}, archive=":memory:", drain_seconds=10)
-        taken, up = listening(settings), threading.Event()
-        server = server_of(settings, ready=up.set)
+        taken, up = bind_socket(settings), threading.Event()
+        server = create_server(settings, ready=up.set)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
         thread.start()
         assert up.wait(10)
-        client = Client(address(taken))
+        client = Client(base_url_of(taken))
         client.connection.request("POST", "/v1/messages", b'{"stream": true}', {"content-type": "application/json"})
         answer = client.connection.getresponse()
         assert answer.read1() == b"data: 1\n\n"

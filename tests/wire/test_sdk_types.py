@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from danshari import Compactor, convert
 from danshari.cli.report import bundled_sessions
-from danshari.formats import FORMATS, detect
+from danshari.formats import FORMATS, detect_format
 from danshari.sessions import read
 
 POLICIES = ("balanced", "literal", "repair", "architecture")
@@ -92,7 +92,7 @@ def test_sdk_objects_are_read_as_they_are() -> None:
         "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}],
     })  # fmt: skip
     chat = [{"role": "user", "content": "go"}, reply, {"role": "tool", "tool_call_id": "c1", "content": "x" * 5000}]
-    assert detect(chat)[0].name == "openai-chat"
+    assert detect_format(chat)[0].name == "openai-chat"
     result = Compactor("literal").compact([*chat, *[{"role": "assistant", "content": "."}] * 2])
     assert result.ok
     assert result.messages[1] is reply
@@ -102,7 +102,7 @@ def test_sdk_objects_are_read_as_they_are() -> None:
     ]
     talk = [{"role": "user", "content": "go"}, {"role": "assistant", "content": blocks},
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "a\n" * 9000}]}]  # fmt: skip
-    assert detect(talk)[0].name == "anthropic"
+    assert detect_format(talk)[0].name == "anthropic"
     shown = Compactor("balanced").compact(talk)
     assert shown.ok
     assert shown.edits

@@ -9,34 +9,34 @@ from typing import Any
 
 import pytest
 from danshari_bench.cases import Session
-from danshari_bench.checks.generations import live
-from danshari_bench.checks.handover import check
-from danshari_bench.checks.handover import summed as survived
+from danshari_bench.checks.generations import run_generations
+from danshari_bench.checks.handover import check_handovers
+from danshari_bench.checks.handover import pool_handover_checks as survived
 from danshari_bench.checks.validity import check_views
 from danshari_bench.compactions import (
-    Judge,
+    RecordScorer,
     compact_text,
+    pool_scores,
     read_records,
-    summed,
 )
 from danshari_bench.comparison.schedule import best_schedule
 
 from danshari.data import load_policy
 from danshari.errors import SessionError
-from danshari.formats import FORMATS, named
-from danshari.replay.prompt_cache import VECTORS, cuts
+from danshari.formats import FORMATS, find_format
+from danshari.replay.prompt_cache import PRICE_VECTORS, request_boundaries
 from danshari.replay.replay import replay
-from danshari.sessions import Recorded, read, session_files
+from danshari.sessions import RecordedSession, read, session_files
 
 POLICIES = ("balanced", "literal", "repair", "architecture", "off")
 SHARDS = 8
 
 
-def sessions(shared: Path, least: int) -> list[Recorded]:
+def sessions(shared: Path, least: int) -> list[RecordedSession]:
     found = []
     for path in session_files([shared / "trajectories", shared / "compactions"]):
         try:
-            found += [s for s in read(path) if sum(1 for _ in cuts(s, named(s.format))) >= least]
+            found += [s for s in read(path) if sum(1 for _ in request_boundaries(s, find_format(s.format))) >= least]
         except SessionError:
             continue
     assert len(found) >= 20
@@ -61,8 +61,8 @@ def test_balanced_pays_at_every_price(shared: Path, vector: str, most: float) ->
     support: dict[str, list[float]] = {"edits": [0.0, 0.0], "hot": [0.0, 0.0]}
     spent = untouched = 0.0
     for session in sessions(shared, 20):
-        off = replay(session, "off", prices=VECTORS[vector])
-        balanced = replay(session, "balanced", prices=VECTORS[vector], measure=vector != ".025")
+        off = replay(session, "off", prices=PRICE_VECTORS[vector])
+        balanced = replay(session, "balanced", prices=PRICE_VECTORS[vector], measure=vector != ".025")
         spent, untouched = spent + balanced.cost, untouched + off.cost
         assert balanced.cost <= 1.05 * off.cost, session.id
         for name, pair in support.items():
@@ -76,7 +76,7 @@ def test_balanced_pays_at_every_price(shared: Path, vector: str, most: float) ->
 
 def test_the_offline_schedule_is_cheaper_than_doing_nothing(shared: Path) -> None:
     for session in sessions(shared, 40)[:12]:
-        best = best_schedule(session, load_policy("balanced"), VECTORS[".10"])
+        best = best_schedule(session, load_policy("balanced"), PRICE_VECTORS[".10"])
         assert best.cost <= best.untouched
 
 
@@ -109,9 +109,9 @@ def test_the_hand_over_holds_what_the_agent_needed_next(shared: Path) -> None:
     """At the size of the summary the agent wrote, and at half of it, more than the newest lines and than that summary."""
     scores = []
     for record in read_records([shared / "compactions"]):
-        judge = Judge(record)
+        judge = RecordScorer(record)
         scores += [judge.score("danshari", compact_text, share=share) for share in (1.0, 0.5)]
-    whole, half = summed(scores)
+    whole, half = pool_scores(scores)
     assert (whole["faults"], half["faults"]) == (0, 0)
     assert whole["locators"]["value"] >= 0.85
     assert whole["all"]["value"] >= 0.70
@@ -121,7 +121,7 @@ def test_the_hand_over_holds_what_the_agent_needed_next(shared: Path) -> None:
 
 def test_state_survives_major_compactions(shared: Path) -> None:
     """Words, rules, files, failures and todo of recorded sessions stand in the document alone; nothing is invented."""
-    rows = [check((s, "balanced", 1)) for s in sessions(shared, 20)]
+    rows = [check_handovers((s, "balanced", 1)) for s in sessions(shared, 20)]
     found = survived(rows)
     share = {name: pair["kept"] / pair["n"] for name, pair in found["measures"].items() if pair["n"]}
     assert (found["faults"], found["invalid"], found["lost"]) == ([], 0, 0)
@@ -137,7 +137,7 @@ def test_five_in_a_row_neither_drift_nor_grow(shared: Path, way: str) -> None:
     """What was not taken back stands or is one recall away, what was is gone, words stay, sizes stay bounded."""
     longest = sorted(sessions(shared, 20), key=lambda s: -len(json.dumps(s.messages)))[:3]
     for session in longest:
-        lived = live((session, way))
+        lived = run_generations((session, way))
         assert lived.faults == []
         assert lived.words[0] == lived.words[1]
         assert lived.gone[0] == lived.gone[1] > 0

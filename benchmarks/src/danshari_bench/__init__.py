@@ -1,1 +1,1 @@
-"""Recorded sessions under a policy: what would have been sent, what it would have cost, what was still there."""
+"""Benchmarks: replay recorded sessions under policies or other tools; measure tokens, cost and visibility."""

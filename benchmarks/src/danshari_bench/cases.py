@@ -1,6 +1,6 @@
-"""The adapter that lets the public bug-report cases grade danshari.
+"""Adapter that runs danshari on the public bug-report cases.
 
-check_case.py CASES --adapter danshari_bench.cases:Session
+Usage: `check_case.py CASES --adapter danshari.bench.cases:Session`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from danshari.core.policy import Policy
 from danshari.core.summary import Request
 from danshari.errors import RecallError
 from danshari.summarizers import Summarizer
-from danshari_bench.phrases import placed
+from danshari_bench.phrases import recall_messages
 
 _MODEL = "gpt-5"
 _RUN = re.compile(r"[A-Za-z0-9+/=_-]{512,}")
@@ -25,8 +25,8 @@ _SAFETY = 0.75
 """The cases count tokens more roughly than we do (3.8 characters each, keys included); aim below their line."""
 
 
-def policy_of(words: Mapping[str, Any]) -> Policy:
-    """Translate a case's policy words into a `Policy`."""
+def policy_from_case(words: Mapping[str, Any]) -> Policy:
+    """Translate the policy settings of a case into a `Policy`."""
     base = data.load_policy("balanced")
     window = int(words.get("window", 128_000))
     trigger = float(words.get("trigger") or float(words.get("trigger_ratio", 0.7)) * window)
@@ -63,7 +63,11 @@ def policy_of(words: Mapping[str, Any]) -> Policy:
 
 
 def rough_tokens(value: Any) -> int:
-    """Count as the cases do: 3.8 characters a token, wide ones .85, unbroken runs .72 a character, images 1,500."""
+    """Estimate tokens the way the cases do.
+
+    Tokens per character: 1/3.8, wide characters .85, unbroken runs of 512 and more .72; an image counts
+    1,500.
+    """
     if isinstance(value, str):
         runs = sum(len(run) for run in _RUN.findall(value))
         wide = sum(ord(char) > 0x2E7F for char in value)
@@ -78,23 +82,24 @@ def rough_tokens(value: Any) -> int:
 
 
 class Session:
-    """One case's host: it stores what `compact` returns, as the runner does."""
+    """The host of one case; like the case runner, it stores what `compact` returns."""
 
     def __init__(self, case: Mapping[str, Any], llm: Callable[[Any], Any]) -> None:
+        """Create a compactor from the case's policy and window; `llm` answers summary requests."""
         words = case.get("policy", {})
         window = int(words.get("window", 128_000))
         limit = int((case.get("summarizer") or {}).get("window") or window)
 
-        def door(request: Request) -> Any:
+        def ask_model(request: Request) -> Any:
             return llm(request.to_dict())
 
         self._engine = Compactor(
-            policy_of(words),
+            policy_from_case(words),
             model=_MODEL,
             window=window,
             mode="replace",
             format=case["format"],
-            summarizer=Summarizer(door=door, window=int(_SAFETY * limit)),
+            summarizer=Summarizer(door=ask_model, window=int(_SAFETY * limit)),
             clock=lambda: 0.0,
         )
         self._words = words
@@ -103,7 +108,7 @@ class Session:
         self.status = "unchanged"
 
     def compact(self, messages: list[Any], force: bool | str = False) -> list[Any]:
-        """Give what would be sent next; what arrived while a summarizer was at work follows."""
+        """Return the messages to send next, followed by those that arrived during a summary."""
         for message in messages:
             if isinstance(message, dict) and isinstance(message.get("usage"), dict):
                 self._engine.observe(message["usage"])
@@ -116,7 +121,7 @@ class Session:
         return [*result.messages, *arrived]
 
     def add(self, messages: list[Any]) -> None:
-        """Take messages that arrive while a summarizer is at work."""
+        """Queue messages that arrive while a summary is being written."""
         self._arrived += messages
 
     def search(self, query: str) -> list[str]:
@@ -127,8 +132,8 @@ class Session:
             return []
 
     def retrieve_message(self, query: str) -> list[Any]:
-        """Give the recall call and its result, as the agent would see them."""
-        return placed(self._engine.view_format(), query, "\n".join(self.search(query)[:1]))
+        """Return a recall call and its result as messages."""
+        return recall_messages(self._engine.view_format(), query, "\n".join(self.search(query)[:1]))
 
     def set_model(self, window: int, input_limit: int | None = None) -> None:
         """Switch to a model with another window."""
@@ -138,7 +143,7 @@ class Session:
         self._engine.set_model(window=window)
 
     def undo(self) -> list[Any]:
-        """Take the last batch back."""
+        """Undo the last batch of edits and return the messages."""
         return list(self._engine.undo().messages)
 
     def save(self) -> str:
@@ -146,7 +151,7 @@ class Session:
         return self._engine.save()
 
     def load(self, blob: str) -> list[Any]:
-        """Load a session and give its last view."""
+        """Load a session and return its last view."""
         self._engine.load(blob)
         return self._engine.last_view()
 

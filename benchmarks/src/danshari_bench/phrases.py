@@ -1,4 +1,4 @@
-"""A recall call with its result, spelled in each format."""
+"""Build a recall call and its result in any wire format."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from danshari.core.items import (
     ItemId,
     Kind,
     Role,
-    hashed,
+    hash_strings,
 )
 from danshari.formats.base import Format
 
 
-def placed(wire: Format, query: str, text: str) -> list[Any]:
-    """Build the assistant's recall call and its result."""
-    call = f"recall_{hashed(query)[:16]}"
+def recall_messages(wire: Format, query: str, text: str) -> list[Any]:
+    """Return the assistant's recall call and its result as messages."""
+    call = f"recall_{hash_strings(query)[:16]}"
     ask = json.dumps({"query": query})
-    return wire.build([_item("assistant", "call", call, ask), _item("tool", "result", call, text or "nothing found")])
+    return wire.build(
+        [_make_item("assistant", "call", call, ask), _make_item("tool", "result", call, text or "nothing found")]
+    )
 
 
-def _item(role: Role, kind: Kind, call: str, text: str) -> Item:
-    digest = Digest(hashed(kind, call, text))
+def _make_item(role: Role, kind: Kind, call: str, text: str) -> Item:
+    digest = Digest(hash_strings(kind, call, text))
     name = "recall"
     return Item(id=ItemId(digest[:24]), digest=digest, role=role, kind=kind, text=text, name=name, call=call, turn=1)

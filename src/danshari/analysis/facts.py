@@ -1,18 +1,18 @@
-"""What is known about a conversation, grown item by item and never recomputed."""
+"""What is known of a conversation, updated with every new item and never recomputed."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-from danshari.analysis.first_seen import Past
-from danshari.analysis.lines import identifiers
-from danshari.analysis.phases import Phases
-from danshari.analysis.terminal import CLEANED_KINDS, cleaned
-from danshari.analysis.tools import Act, ToolRow, Tools
+from danshari.analysis.first_seen import FirstSeen
+from danshari.analysis.lines import find_identifiers
+from danshari.analysis.phases import PhaseTracker
+from danshari.analysis.terminal import CLEANED_KINDS, clean_terminal_output
+from danshari.analysis.tools import ToolAction, ToolRow, ToolTable
 from danshari.core.items import Digest, Item, ItemId
-from danshari.core.line_weights import Weights
-from danshari.core.placeholder import is_ours, leaned
+from danshari.core.line_weights import ScorerWeights
+from danshari.core.placeholder import earlier_read_ids, is_compacted_text
 from danshari.core.tokens import Estimator
 
 _FAILURE = re.compile(
@@ -25,25 +25,47 @@ _FAILURE = re.compile(
     r"|String to replace not found|old_str.{0,40}did not appear|File has not been read yet",
     re.IGNORECASE,
 )
-_SIGNS = ("error", "fail", "traceback", "fatal:", "introduced", "no replacement", "could not", "invalid ", "returncode",
-          "exit", "denied", "eacces", "enoent", "erofs", "read-only", "no such", "directory", "not found", "did not",
-          "not been read")  # fmt: skip
+_FAILURE_STEMS = (
+    "error",
+    "fail",
+    "traceback",
+    "fatal:",
+    "introduced",
+    "no replacement",
+    "could not",
+    "invalid ",
+    "returncode",
+    "exit",
+    "denied",
+    "eacces",
+    "enoent",
+    "erofs",
+    "read-only",
+    "no such",
+    "directory",
+    "not found",
+    "did not",
+    "not been read",
+)
 """One of these stands in whatever `_FAILURE` finds; looking for them costs a tenth."""
 _SUCCESS = re.compile(
     r"\b\d+ passed\b|^(?:OK|ok|PASS|success)\b|BUILD SUCCESS|\b0 (?:errors|failed|failures)\b|<returncode>0<"
     r"|(?:exit code|exited with code)[: ]+0\b",
     re.IGNORECASE | re.MULTILINE,
 )
-_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
-_SCANNED = 400
-READ_AGAIN = "the file was read again later"
+_PATCH_HEADER = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
+_SCAN_CHARACTERS = 400
+REREAD_REASON = "the file was read again later"
 """Why an earlier view is overtaken by a read that shows at least as much."""
 
 
 class Facts:
-    """Analyses of one conversation; passes read it and never change it."""
+    """Analyses of one conversation; passes read them and never change them.
 
-    def __init__(self, tools: Tools, count: Estimator, weights: Weights | None = None) -> None:
+    `tools` classifies calls, `count` estimates tokens, `weights` are those of the line scorer.
+    """
+
+    def __init__(self, tools: ToolTable, count: Estimator, weights: ScorerWeights | None = None) -> None:
         self.tools = tools
         self.count = count
         self.weights = weights
@@ -61,7 +83,7 @@ class Facts:
         self.result_of: dict[int, int] = {}
         self.pending: dict[str, int] = {}
         self._verdicts: dict[Digest, bool] = {}
-        self.acts: dict[int, Act] = {}
+        self.acts: dict[int, ToolAction] = {}
         self.weighty: list[int] = []
         """Positions of results and calls of more than 200 characters, ascending."""
         self.touched: dict[str, int] = {}
@@ -87,8 +109,8 @@ class Facts:
         self._placed: dict[int, str] = {}  # result → its file, named when it arrived
         self.leans: dict[str, int] = {}
         """Recall id → newest turn of a text of ours, met in the input, that leaves lines to that item."""
-        self.past = Past(self.items, self.acts, self.users)
-        self.phases = Phases(self.items, self.acts, self.call_turns, self.pending)
+        self.past = FirstSeen(self.items, self.acts, self.users)
+        self.phases = PhaseTracker(self.items, self.acts, self.call_turns, self.pending)
         self._asked: dict[str, int] = {}
         self._again: list[int] = []
         self._fails: dict[str, int] = {}
@@ -100,14 +122,14 @@ class Facts:
         return self.items[-1].turn if self.items else 0
 
     def extend(self, items: Iterable[Item]) -> None:
-        """Take new items in; everything known before stays as it is."""
+        """Add new items; what was known before stays as it is."""
         for item in items:
             at = len(self.items)
             while len(self.turn_at) <= item.turn:
                 self.turn_at.append(at)
             self.items.append(item)
             self.index.setdefault(item.id, at)
-            size = self.count.item(item.kind, item.text, item.weight)
+            size = self.count.estimate_item(item.kind, item.text, item.weight)
             self.tokens.append(size)
             self.total += size
             if item.call:
@@ -117,18 +139,19 @@ class Facts:
             if len(item.text) > 200 and item.kind in ("result", "call"):
                 self.weighty.append(at)
             if item.kind == "call":
-                self._call(at, item)
+                self._add_call(at, item)
             elif item.kind == "result":
-                self._result(at, item)
+                self._add_result(at, item)
             elif item.kind == "text" and item.role == "user":
                 self.users.append(at)
 
-    def _call(self, at: int, item: Item) -> None:
+    def _add_call(self, at: int, item: Item) -> None:
+        """Record a call: its action, whether it repeats an earlier one, and plans it makes outdated."""
         if not self.call_turns or self.call_turns[-1] != item.turn:
             self.call_turns.append(item.turn)
-        act = self.tools.act(item.name, item.text)
-        if act.kind == "edit" and not act.path and (found := _PATCHED.search(item.text.replace("\\n", "\n"))):
-            act = Act(kind="edit", path=found.group(1).strip(), key=act.key)
+        act = self.tools.parse_call(item.name, item.text)
+        if act.kind == "edit" and not act.path and (found := _PATCH_HEADER.search(item.text.replace("\\n", "\n"))):
+            act = ToolAction(kind="edit", path=found.group(1).strip(), key=act.key)
         self.acts[at] = act
         self._calls[item.call] = at
         self.pending[item.call] = at
@@ -141,20 +164,21 @@ class Facts:
                 self.overtaken[earlier] = (at, "a newer plan follows")
             self._plan[item.name] = at
 
-    def _result(self, at: int, item: Item) -> None:
+    def _add_result(self, at: int, item: Item) -> None:
+        """Record a result: its call, equal earlier results, and what it says about files and commands."""
         self.pending.pop(item.call, None)
         call = self._calls.get(item.call)
         if call is None:
             return
         self.call_of[at] = call
         self.result_of[call] = at
-        if is_ours(item.text):
-            for id_ in leaned(item.text):
+        if is_compacted_text(item.text):
+            for id_ in earlier_read_ids(item.text):
                 self.leans[id_] = item.turn
             return
         act = self.acts[call]
-        text = self.clean(at)  # as admission shows it, so that a second pass over a view finds nothing new
-        good = not item.failed and not failing(text)
+        text = self.clean_text(at)  # as admission shows it, so that a second pass over a view finds nothing new
+        good = not item.failed and not is_failure_output(text)
         key = (item.name, item.failed, text)
         earlier = self._same.get(key)
         if earlier is not None and len(item.text) > 200:
@@ -163,23 +187,27 @@ class Facts:
         if act.moves:
             self._moved += 1
         if act.path and act.kind in ("read", "edit", "write"):
-            self._file(at, call, act, good)
+            self._add_file_result(at, call, act, good)
         elif act.kind == "run":
-            told = bool(_SUCCESS.search(text[-2 * _SCANNED :])) or self._was_flagged(act)
-            self._run(at, act, good and told, good)
+            told = bool(_SUCCESS.search(text[-2 * _SCAN_CHARACTERS :])) or self._has_flagged_failure(act)
+            self._add_run_result(at, act, good and told, good)
 
-    def _file(self, at: int, call: int, act: Act, good: bool) -> None:
-        path = self._placed[at] = self.place(act)
+    def _add_file_result(self, at: int, call: int, act: ToolAction, good: bool) -> None:
+        """Record a result of a read, edit or write of a file.
+
+        A read makes earlier, smaller reads of the same file outdated; a write makes all of them outdated.
+        """
+        path = self._placed[at] = self.file_key(act)
         self.touched.pop(path, None)
         self.touched[path] = at
         if act.kind == "read" and good:
             views = self.views.setdefault(path, [])
             for old in views:
                 if old not in self.overtaken and act.covers(self.acts[self.call_of[old]]):
-                    self.overtaken[old] = (at, READ_AGAIN)
+                    self.overtaken[old] = (at, REREAD_REASON)
             views.append(at)
         elif act.kind in ("edit", "write") and good:
-            for name in {path, *_PATCHED.findall(self.items[call].text.replace("\\n", "\n"))}:
+            for name in {path, *_PATCH_HEADER.findall(self.items[call].text.replace("\\n", "\n"))}:
                 self.changed[name.strip()] = at
             self.on_disk.add(call)
             self.changed_calls.append(call)
@@ -187,11 +215,15 @@ class Facts:
                 for old in self.views.get(path, ()):
                     self.overtaken.setdefault(old, (at, "the file was written anew later"))
 
-    def place(self, act: Act) -> str:
-        """Name a file so that equal names mean the same file: a relative path hangs on where the shell stood."""
+    def file_key(self, act: ToolAction) -> str:
+        """Return a key for the action's file; equal keys mean the same file.
+
+        A relative path is prefixed with the number of directory changes so far.
+        """
         return f"{self._moved}:{act.path}" if act.relative and self._moved else act.path
 
-    def _run(self, at: int, act: Act, succeeded: bool, good: bool) -> None:
+    def _add_run_result(self, at: int, act: ToolAction, succeeded: bool, good: bool) -> None:
+        """Record a command's outcome: failures, repeated failures, and failures that a success overtakes."""
         key = " ".join(act.command.split())
         if succeeded:
             earlier = self._failing.pop(key, None)
@@ -203,48 +235,54 @@ class Facts:
             self._fails[key] = len(self.changed_calls)
             self._failing[key] = at
 
-    def _was_flagged(self, act: Act) -> bool:
-        """Say whether the last failure of this command was flagged by its tool, so that no flag means success."""
+    def _has_flagged_failure(self, act: ToolAction) -> bool:
+        """Return whether the last failure of this command was flagged as one by its tool.
+
+        If so, a result without the flag means success.
+        """
         earlier = self._failing.get(" ".join(act.command.split()))
         return earlier is not None and self.items[earlier].failed
 
-    def clean(self, at: int) -> str:
-        """Give a result's text as admission shows it, terminal escapes and progress taken out of command output."""
+    def clean_text(self, at: int) -> str:
+        """Return a result's text as first shown: without terminal noise if it is command output."""
         item = self.items[at]
         act = self.act_at(at)
-        return cleaned(item.text) if (act.kind if act else "other") in CLEANED_KINDS else item.text
+        return clean_terminal_output(item.text) if (act.kind if act else "other") in CLEANED_KINDS else item.text
 
-    def succeeded(self, result: Item) -> bool:
-        """Say whether a result reports success, by its flag or by its first and last characters."""
+    def is_success(self, result: Item) -> bool:
+        """Return whether a result reports success, judged by its flag and by its first and last characters."""
         verdict = self._verdicts.get(result.digest)
         if verdict is None:
-            verdict = self._verdicts[result.digest] = not result.failed and not failing(result.text)
+            verdict = self._verdicts[result.digest] = not result.failed and not is_failure_output(result.text)
         return verdict
 
-    def act_at(self, at: int) -> Act | None:
-        """Give what the call at `at`, or the call that the result at `at` answers, does."""
+    def act_at(self, at: int) -> ToolAction | None:
+        """Return the action of the call at `at`, or of the call that the result at `at` answers, or None."""
         return self.acts.get(self.call_of.get(at, at))
 
-    def row_at(self, at: int) -> ToolRow:
-        """Give the tool row of the call or result at `at`."""
-        return self.tools.row(self.items[at].name)
+    def tool_row_at(self, at: int) -> ToolRow:
+        """Return the tool row of the call or result at `at`."""
+        return self.tools.find_row(self.items[at].name)
 
-    def newest_plan(self, at: int) -> bool:
-        """Say whether the item at `at` is the newest call of a plan tool (todo list, plan)."""
+    def is_newest_plan(self, at: int) -> bool:
+        """Return whether the item at `at` is the newest call of a plan tool (todo list, plan)."""
         return self._plan.get(self.items[at].name) == at
 
     def recent_from(self, rounds: int) -> int:
-        """Give the first turn of the newest `rounds` rounds with calls; beyond the newest turn for 0."""
+        """Return the first turn of the newest `rounds` rounds with calls.
+
+        For 0 rounds it is the turn after the newest.
+        """
         if rounds <= 0:
             return self.turn + 1
         return self.call_turns[-rounds] if len(self.call_turns) >= rounds else 0
 
-    def before(self, turn: int) -> int:
-        """Give the position at which `turn` begins: everything before it is older."""
+    def turn_start(self, turn: int) -> int:
+        """Return the position of the first item of `turn`, or the number of items if it has none yet."""
         return self.turn_at[turn] if turn < len(self.turn_at) else len(self.items)
 
-    def splits(self, first: int, last: int) -> bool:
-        """Say whether the span parts a round, or a call from its result."""
+    def splits_round(self, first: int, last: int) -> bool:
+        """Return whether the span cuts through a round, or separates a call from its result."""
         items = self.items
         for inside, step in ((first, -1), (last, 1)):
             turn, at = items[inside].turn, inside + step
@@ -258,54 +296,60 @@ class Facts:
                 return True
         return False
 
-    def stale(self, at: int) -> bool:
-        """Say whether the file shown at `at` was changed since."""
+    def is_stale(self, at: int) -> bool:
+        """Return whether the file that the read at `at` shows was changed since."""
         act = self.act_at(at)
-        return bool(act and act.path and act.kind == "read" and self.changed.get(self.place(act), -1) > at)
+        return bool(act and act.path and act.kind == "read" and self.changed.get(self.file_key(act), -1) > at)
 
-    def placed(self, at: int) -> str:
-        """Name the file that the result at `at` shows or changes, as it was called when the result arrived."""
+    def result_file_key(self, at: int) -> str:
+        """Return the key of the file that the result at `at` shows or changes, as recorded when it arrived."""
         act = self.act_at(at)
-        return self._placed.get(at) or (self.place(act) if act and act.path else "")
+        return self._placed.get(at) or (self.file_key(act) if act and act.path else "")
 
-    def repeats(self, since: int) -> int:
-        """Count calls from position `since` on that ask what an earlier call asked already."""
+    def count_repeated_calls(self, since: int) -> int:
+        """Count the calls from position `since` on that repeat an earlier call."""
         return sum(at >= since for at in self._again)
 
-    def failed_again_at(self, since: int) -> list[int]:
-        """List results from position `since` on of commands that had failed before, with no file changed between."""
+    def find_repeat_failures(self, since: int) -> list[int]:
+        """Return positions from `since` on of failures of commands that had failed before.
+
+        Only failures with no file changed in between count.
+        """
         return [at for at in self._failed_again if at >= since]
 
-    def failing_now(self) -> str:
-        """Give the command that failed last and has not succeeded since."""
+    def failing_command(self) -> str:
+        """Return the command that failed last and has not succeeded since, or an empty string."""
         return next(reversed(self._failing), "")
 
-    def viewed_before(self, at: int) -> bool:
-        """Say whether an earlier result showed the file that the result at `at` shows."""
-        return any(view < at for view in self.views.get(self.placed(at), ()))
+    def has_earlier_view(self, at: int) -> bool:
+        """Return whether an earlier result showed the file that the result at `at` shows."""
+        return any(view < at for view in self.views.get(self.result_file_key(at), ()))
 
-    def closed(self) -> bool:
-        """Say whether no tool loop is open: the newest item is the user's, and no call waits."""
+    def is_tool_loop_closed(self) -> bool:
+        """Return whether no tool loop is open: the newest item is a user text and no call waits for its result."""
         return bool(self.items) and not self.pending and self.items[-1].kind == "text" and self.items[-1].role == "user"
 
-    def wanted(self, at: int, rounds: int = 4) -> set[str]:
-        """Collect identifiers of the task, the newest request and the last actions up to position `at`."""
+    def relevant_identifiers(self, at: int, rounds: int = 4) -> set[str]:
+        """Return identifiers of the first and newest user text and of what the agent wrote in the last rounds.
+
+        Only items before position `at` count.
+        """
         words: set[str] = set()
         users = [u for u in self.users if u < at]
         for position in {*users[:1], *users[-1:]}:
-            words |= identifiers(self.items[position].text[:4000])
+            words |= find_identifiers(self.items[position].text[:4000])
         since = self.items[at].turn - rounds
         for position in range(at - 1, -1, -1):
             item = self.items[position]
             if item.turn < since:
                 break
             if item.role == "assistant" and item.kind in ("call", "text"):
-                words |= identifiers(item.text[:2000])
+                words |= find_identifiers(item.text[:2000])
         return words
 
 
-def failing(text: str) -> bool:
-    """Say whether the beginning or the end of a result reports a failure."""
-    probe = text if len(text) <= 2 * _SCANNED else text[:_SCANNED] + "\n" + text[-_SCANNED:]
+def is_failure_output(text: str) -> bool:
+    """Return whether the beginning or the end of a result reports a failure."""
+    probe = text if len(text) <= 2 * _SCAN_CHARACTERS else text[:_SCAN_CHARACTERS] + "\n" + text[-_SCAN_CHARACTERS:]
     low = probe.lower()
-    return any(sign in low for sign in _SIGNS) and bool(_FAILURE.search(probe))
+    return any(sign in low for sign in _FAILURE_STEMS) and bool(_FAILURE.search(probe))

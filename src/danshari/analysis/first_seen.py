@@ -1,6 +1,7 @@
-"""What had been seen and said when an item arrived: asked for a position, it answers from what came strictly before.
+"""First positions of words, lines and file names in a conversation, and names in recent texts.
 
-Grown only when asked, so that conversations without anything to score pay nothing.
+With them a feature of an item depends only on what came before it. The index is built when it is
+first asked for, so conversations in which no line is scored do not pay for it.
 """
 
 from __future__ import annotations
@@ -9,40 +10,40 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from danshari.analysis.lines import is_name
-from danshari.analysis.tools import Act
+from danshari.analysis.lines import is_likely_identifier
+from danshari.analysis.tools import ToolAction
 from danshari.core.items import Item
 
-WORD = re.compile(r"[A-Za-z_]\w{2,}")
-_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_NUMBERED = re.compile(r"\s{0,12}\d{1,9}(?:→|\t|\| ?|:(?!\d)|-(?!\d)\s?)")
-_LONGEST = 200_000
+WORD_PATTERN = re.compile(r"[A-Za-z_]\w{2,}")
+_WORD_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_LINE_NUMBER = re.compile(r"\s{0,12}\d{1,9}(?:→|\t|\| ?|:(?!\d)|-(?!\d)\s?)")
+_MAX_INDEXED = 200_000
 """Characters of one result that are indexed."""
-LEAST = 7
+MIN_LINE_CHARACTERS = 7
 """Characters from which a line counts as seen before."""
-_TASK, _ACTION = 8_000, 6_000
+_TASK_CHARACTERS, _ACTION_CHARACTERS = 8_000, 6_000
 """Characters of the user's words, and of each recent action, that are read for names."""
 
 
-def bare(line: str) -> str:
-    """Give a line without the number a tool put before it."""
-    if line[:1] in " 123456789" and (number := _NUMBERED.match(line)):
+def strip_line_number(line: str) -> str:
+    """Return a line without the number that a file or search tool put in front of it, in any common form."""
+    if line[:1] in " 123456789" and (number := _LINE_NUMBER.match(line)):
         return line[number.end() :]
     return line
 
 
 @lru_cache(maxsize=65_536)
-def parts_of(word: str) -> tuple[str, ...]:
-    """Split an identifier into lower-case words of three letters and more."""
-    return tuple(part.lower() for part in _PARTS.findall(word) if len(part) > 2)
+def split_identifier(word: str) -> tuple[str, ...]:
+    """Split an identifier at capitals and underscores; return the lower-case parts of three letters or more."""
+    return tuple(part.lower() for part in _WORD_PARTS.findall(word) if len(part) > 2)
 
 
-class Past:
-    """First positions of words, stripped lines and file names, and what was wanted when."""
+class FirstSeen:
+    """First positions of words, stripped lines and file names, and the names in recent texts."""
 
     __slots__ = ("_acts", "_at", "_files", "_items", "_lines", "_lines_at", "_recent", "_tasks", "_users", "_words")
 
-    def __init__(self, items: Sequence[Item], acts: Mapping[int, Act], users: Sequence[int]) -> None:
+    def __init__(self, items: Sequence[Item], acts: Mapping[int, ToolAction], users: Sequence[int]) -> None:
         self._items, self._acts, self._users = items, acts, users
         self._at = self._lines_at = 0
         self._words: dict[str, int] = {}
@@ -53,54 +54,59 @@ class Past:
         self._tasks: dict[tuple[int, int], tuple[frozenset[str], frozenset[str]]] = {}
 
     def grow(self, until: int) -> None:
-        """Take in the items before position `until`."""
+        """Index the items before position `until`: words, lines and file names."""
         for at in range(self._at, until):
             item = self._items[at]
             if item.kind == "call":
                 if path := self._acts[at].path:
                     self._files.setdefault(path.rsplit("/", 1)[-1], at)
             elif item.kind == "result":
-                for word in set(WORD.findall(item.text[:_LONGEST])):
+                for word in set(WORD_PATTERN.findall(item.text[:_MAX_INDEXED])):
                     self._words.setdefault(word, at)
         self._at = max(self._at, until)
         self.grow_lines(until)
 
     def grow_lines(self, until: int) -> None:
-        """Take in only the lines of the items before position `until`: half the work, enough for density."""
+        """Index only the lines of the items before position `until`, which costs half as much."""
         first = self._lines.setdefault
         for at in range(self._lines_at, until):
             item = self._items[at]
             if item.kind == "result":
-                for line in item.text[:_LONGEST].split("\n"):
-                    key = bare(line).strip()
-                    if len(key) >= LEAST:
+                for line in item.text[:_MAX_INDEXED].split("\n"):
+                    key = strip_line_number(line).strip()
+                    if len(key) >= MIN_LINE_CHARACTERS:
                         first(key, at)
         self._lines_at = max(self._lines_at, until)
 
-    def unseen(self, word: str, at: int) -> bool:
-        """Say whether no result before position `at` held the word."""
+    def is_new_word(self, word: str, at: int) -> bool:
+        """Return whether no result before position `at` contained the word."""
         return self._words.get(word, at) >= at
 
-    def line(self, line: str, at: int) -> bool:
-        """Say whether a result before position `at` held the stripped line."""
+    def has_line(self, line: str, at: int) -> bool:
+        """Return whether a result before position `at` contained the stripped line."""
         return self._lines.get(line, at) < at
 
-    def file(self, name: str, at: int) -> bool:
-        """Say whether a call before position `at` concerned a file of that name."""
+    def has_file(self, name: str, at: int) -> bool:
+        """Return whether a call before position `at` concerned a file with this base name."""
         return self._files.get(name, at) < at
 
-    def task(self, at: int) -> tuple[frozenset[str], frozenset[str]]:
-        """Give the names, and the parts of all words, in the first and the newest user text before position `at`."""
+    def task_names(self, at: int) -> tuple[frozenset[str], frozenset[str]]:
+        """Return what the first and the newest user text before position `at` name.
+
+        The result is the identifiers, and the lower-case parts of all words.
+        """
         before = [user for user in self._users if user < at]
         ends = (before[0], before[-1]) if before else (-1, -1)
         if ends not in self._tasks:
-            words = {w for user in set(ends) - {-1} for w in WORD.findall(self._items[user].text[:_TASK])}
-            parts = frozenset(part for word in words for part in parts_of(word))
-            self._tasks[ends] = (frozenset(filter(is_name, words)), parts)
+            words = {
+                w for user in set(ends) - {-1} for w in WORD_PATTERN.findall(self._items[user].text[:_TASK_CHARACTERS])
+            }
+            parts = frozenset(part for word in words for part in split_identifier(word))
+            self._tasks[ends] = (frozenset(filter(is_likely_identifier, words)), parts)
         return self._tasks[ends]
 
-    def recent(self, at: int, rounds: int) -> set[str]:
-        """Collect the names in what the agent wrote during the newest `rounds` rounds before position `at`."""
+    def recent_names(self, at: int, rounds: int) -> set[str]:
+        """Return the identifiers that the agent wrote in the newest `rounds` rounds before position `at`."""
         newest = at - 1
         while newest >= 0 and self._items[newest].role != "assistant":
             newest -= 1
@@ -112,6 +118,6 @@ class Past:
                 if item.turn <= since:
                     break
                 if item.role == "assistant":
-                    found.update(filter(is_name, WORD.findall(item.text[:_ACTION])))
+                    found.update(filter(is_likely_identifier, WORD_PATTERN.findall(item.text[:_ACTION_CHARACTERS])))
             self._recent = (newest, since, found)
         return self._recent[2]

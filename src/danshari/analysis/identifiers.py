@@ -1,4 +1,8 @@
-"""Exact names: what an agent must spell right to act again. Identifiers, files, long numbers, quoted phrases."""
+"""Exact names in a text: identifiers, file names, long numbers, quoted phrases.
+
+An agent must spell these right to act again, so hand-overs keep them and model answers are checked
+against them.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +10,33 @@ import re
 
 _TOKEN = re.compile(r"[A-Za-z_]\w*(?:[.-]\w+)*|\d[\w-]*")
 _QUOTED = re.compile(r"\"([^\"\\\n]{12,120})\"|'([^'\\\n]{12,120})'|`([^`\\\n]{12,120})`")
-_INNER = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]")
+_INNER_CAPITAL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]")
 
 
-def names(text: str, *, quoted: bool = False) -> tuple[str, ...]:
-    """Find the distinct names in `text`, in order; paths by their parts, dotted names whole and in parts.
+def find_names(text: str, *, quoted: bool = False) -> tuple[str, ...]:
+    """Return the distinct names in `text`, in order of occurrence.
 
-    `quoted` adds phrases of 12 characters and more that stand in quotation marks.
+    Paths are split into parts; dotted names are returned whole and in parts. `quoted` adds phrases of
+    12 to 120 characters in quotation marks.
     """
     found: dict[str, None] = {}
     for token in _TOKEN.findall(text):
         parts = token.split(".")
         if len(parts) > 1 and all(len(part) > 1 for part in parts):
             found[token] = None
-        found.update(dict.fromkeys(filter(is_name, parts)))
+        found.update(dict.fromkeys(filter(is_exact_name, parts)))
     for phrase in map("".join, _QUOTED.findall(text)) if quoted else ():
         if " " in phrase.strip() and phrase[0].isalnum():
             found[phrase] = None
     return tuple(found)
 
 
-def is_name(word: str) -> bool:
-    """Say whether a word is exact: an underscore, an inner capital, a digit; numbers from five digits on."""
+def is_exact_name(word: str) -> bool:
+    """Return whether a word must be spelled exactly, by the strict rule used for hand-overs.
+
+    It has four characters or more and an underscore, an inner capital or a digit; a number has five
+    digits or more.
+    """
     if len(word) < 4 or word.isdecimal():
         return len(word) >= 5
-    return "_" in word or bool(_INNER.search(word)) or any(c.isdigit() for c in word)
+    return "_" in word or bool(_INNER_CAPITAL.search(word)) or any(c.isdigit() for c in word)

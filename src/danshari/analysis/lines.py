@@ -1,4 +1,8 @@
-"""Which lines of a long text are telling, by plain rules: errors, totals, ends, definitions, shared identifiers."""
+"""Plain rules that find the informative lines of a long text.
+
+They look for error reports, totals, the first and last lines, definitions, and identifiers that are
+relevant now.
+"""
 
 from __future__ import annotations
 
@@ -29,43 +33,49 @@ _TOTAL_STEMS = (
     "passed", "fail", "test", "file", "error", "warning", "matches", "insertion", "deletion", "example", "skipped",
     "total", "summary", "exit", "returncode", "build", "coverage", "ok", "pass", "==", "共",
 )  # fmt: skip
-_MARKED = re.compile(r"[A-Z0-9_]")
+_IDENTIFIER_MARK = re.compile(r"[A-Z0-9_]")
 _DEFINITION = re.compile(
     r"^\s*(?:\d+[:\-|→\t]\s*)?(?:export |public |private |static |async |pub |protected )*"
     r"(?:def|class|func|fn|function|interface|struct|type|enum|trait|impl|module|package|CREATE TABLE)\s+\w"
 )
-_FILE = re.compile(r"^([\w./@+-]+\.\w{1,8}|[\w.@+-]+/[\w./@+-]+)(?::\d+|$|\s)")
+_FILE_AT_START = re.compile(r"^([\w./@+-]+\.\w{1,8}|[\w.@+-]+/[\w./@+-]+)(?::\d+|$|\s)")
 _DIGITS = re.compile(r"\d+")
-_INNER_WORD = re.compile(r"[\w.-]")
-WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{3,}")
+_WORD_CHARACTER = re.compile(r"[\w.-]")
+IDENTIFIER_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{3,}")
 LONGEST_LINE = 600
 """Characters; a longer line is never kept whole, so it is never kept."""
 _MOST_LINES = 20_000
 """Beyond this only the two ends are read line by line."""
 
 
-def identifiers(text: str) -> set[str]:
-    """Find the words of at least six characters, or with a capital inside, a digit or an underscore, in `text`."""
-    return set(filter(is_name, WORD.findall(text)))
+def find_identifiers(text: str) -> set[str]:
+    """Return the words in `text` that look like identifiers (see `is_likely_identifier`)."""
+    return set(filter(is_likely_identifier, IDENTIFIER_PATTERN.findall(text)))
 
 
-def is_name(word: str) -> bool:
-    """Say whether a word may name something: four letters with a capital inside, a digit or an underscore, or six."""
-    return len(word) >= 6 or (len(word) >= 4 and bool(_MARKED.search(word, 1)))
+def is_likely_identifier(word: str) -> bool:
+    """Return whether a word looks like an identifier, by the loose rule used for scoring lines.
+
+    It has six letters or more, or four with a capital, a digit or an underscore after the first letter.
+    """
+    return len(word) >= 6 or (len(word) >= 4 and bool(_IDENTIFIER_MARK.search(word, 1)))
 
 
-def tell_errors(lines: Sequence[str]) -> list[bool]:
-    """Say for every line whether it reports that something went wrong."""
-    return _telling(lines, _ERROR_STEMS, _ERROR)
+def mark_error_lines(lines: Sequence[str]) -> list[bool]:
+    """Return, for every line, whether it reports that something went wrong."""
+    return _mark_lines(lines, _ERROR_STEMS, _ERROR)
 
 
-def tell_totals(lines: Sequence[str]) -> list[bool]:
-    """Say for every line whether it sums something up."""
-    return _telling(lines, _TOTAL_STEMS, _TOTAL)
+def mark_total_lines(lines: Sequence[str]) -> list[bool]:
+    """Return, for every line, whether it states a total or a summary."""
+    return _mark_lines(lines, _TOTAL_STEMS, _TOTAL)
 
 
-def _telling(lines: Sequence[str], stems: Sequence[str], pattern: re.Pattern[str]) -> list[bool]:
-    """Search only lines that hold a stem, found in the whole text at once: ten times faster than line by line."""
+def _mark_lines(lines: Sequence[str], stems: Sequence[str], pattern: re.Pattern[str]) -> list[bool]:
+    """Return, for every line, whether `pattern` matches it.
+
+    Only lines that contain one of `stems` are searched, which is ten times faster than searching all.
+    """
     text = "\n".join(lines).lower()
     starts = list(accumulate((len(line.lower()) + 1 for line in lines), initial=0))
     found = [False] * len(lines)
@@ -78,9 +88,16 @@ def _telling(lines: Sequence[str], stems: Sequence[str], pattern: re.Pattern[str
     return found
 
 
-def telling(lines: Sequence[str], budget: int, wanted: Collection[str], *, head: int = 6, tail: int = 10) -> list[int]:
-    """Choose line numbers (0-based, ascending) whose lines fit into `budget` characters, the most telling first."""
-    order = _candidates(len(lines))
+def select_telling_lines(
+    lines: Sequence[str], budget: int, wanted: Collection[str], *, head: int = 6, tail: int = 10
+) -> list[int]:
+    """Select the most informative lines that fit into `budget` characters; return ascending 0-based numbers.
+
+    A line's score adds 2.5 for an error, 2 for a total, 1 for a definition or a new file, 1.2 for each
+    `wanted` word (three at most), and up to 3 among the first `head` and last `tail` lines. A line that
+    repeats an earlier form (digits aside) is divided by 1 + 0.7 per repetition.
+    """
+    order = _candidate_numbers(len(lines))
     scored: list[tuple[float, int]] = []
     shapes: dict[str, int] = {}
     files: set[str] = set()
@@ -89,12 +106,12 @@ def telling(lines: Sequence[str], budget: int, wanted: Collection[str], *, head:
         line = lines[number]
         if not line.strip() or len(line) > LONGEST_LINE:
             continue
-        score = _score(line, wanted)
+        score = _score_line(line, wanted)
         if number < head:
             score += 3.0 - number * 0.2
         elif number >= last - tail:
             score += 3.0 - (last - number) * 0.1
-        name = _FILE.match(line)
+        name = _FILE_AT_START.match(line)
         if name and name.group(1) not in files:
             files.add(name.group(1))
             score += 1.0
@@ -103,17 +120,17 @@ def telling(lines: Sequence[str], budget: int, wanted: Collection[str], *, head:
         shapes[shape] = seen + 1
         scored.append((score / (1 + 0.7 * seen), number))
     scored.sort(key=lambda pair: (-pair[0], pair[1]))
-    return _fill(lines, scored, budget)
+    return _fill_budget(lines, scored, budget)
 
 
-def _candidates(count: int) -> Sequence[int]:
+def _candidate_numbers(count: int) -> Sequence[int]:
     if count <= _MOST_LINES:
         return range(count)
     half = _MOST_LINES // 2
     return [*range(half), *range(count - half, count)]
 
 
-def _score(line: str, wanted: Collection[str]) -> float:
+def _score_line(line: str, wanted: Collection[str]) -> float:
     score = 0.0
     if _ERROR.search(line):
         score += 2.5
@@ -122,12 +139,13 @@ def _score(line: str, wanted: Collection[str]) -> float:
     if _DEFINITION.match(line):
         score += 1.0
     if wanted:
-        shared = len({word for word in WORD.findall(line) if word in wanted})
+        shared = len({word for word in IDENTIFIER_PATTERN.findall(line) if word in wanted})
         score += 1.2 * min(shared, 3)
     return score
 
 
-def _fill(lines: Sequence[str], scored: Sequence[tuple[float, int]], budget: int) -> list[int]:
+def _fill_budget(lines: Sequence[str], scored: Sequence[tuple[float, int]], budget: int) -> list[int]:
+    """Take lines by descending score while they fit into `budget` characters; return ascending numbers."""
     kept: list[int] = []
     left = budget
     for _, number in scored:
@@ -142,7 +160,7 @@ def _fill(lines: Sequence[str], scored: Sequence[tuple[float, int]], budget: int
 
 
 def is_source(lines: Sequence[str]) -> bool:
-    """Say whether a text reads as source code: several definitions, and much of it indented or code-ended."""
+    """Return whether a text looks like source code: several definitions, mostly code-like lines."""
     sample = [line for line in lines[:400] if line.strip()]
     if len(sample) < 20:
         return False
@@ -151,30 +169,34 @@ def is_source(lines: Sequence[str]) -> bool:
     return definitions >= max(2, len(sample) // 80) and shaped > 0.6 * len(sample)
 
 
-def ends(text: str, budget: int) -> tuple[str, str]:
-    """Give the first 60 % and the last 40 % of `budget` characters, cut at plain ASCII so that no grapheme splits."""
-    first = _safe(text, budget * 3 // 5, -1)
-    last = _safe(text, max(len(text) - budget * 2 // 5, first), 1)
+def text_ends(text: str, budget: int) -> tuple[str, str]:
+    """Return the first 60 % and the last 40 % of `budget` characters.
+
+    Both cuts lie between plain ASCII characters, so that no grapheme is split.
+    """
+    first = _safe_cut(text, budget * 3 // 5, -1)
+    last = _safe_cut(text, max(len(text) - budget * 2 // 5, first), 1)
     return text[:first], text[last:]
 
 
-def _safe(text: str, at: int, step: int) -> int:
-    """Move a cut to a border between two printable ASCII characters that parts no word, at most 200 away.
+def _safe_cut(text: str, at: int, step: int) -> int:
+    """Move a cut by at most 200 characters, in direction `step`, to a place that splits no word.
 
-    A word cut in two would be a name that the source never held.
+    The place lies between two printable ASCII characters. Half a word would be a name that the source
+    never contained.
     """
     for _ in range(200):
         if at <= 0 or at >= len(text):
             break
         before, after = text[at - 1], text[at]
-        parts_word = _INNER_WORD.match(before) and _INNER_WORD.match(after)
+        parts_word = _WORD_CHARACTER.match(before) and _WORD_CHARACTER.match(after)
         if " " <= before <= "~" and " " <= after <= "~" and before != "\\" and not parts_word:
             break
         at += step
     return max(0, min(at, len(text)))
 
 
-def beginning(text: str, most: int) -> str:
-    """Give the first whole words of a text, `most` characters at most; "" if not even one fits."""
+def first_words(text: str, most: int) -> str:
+    """Return the first whole words of a text, `most` characters at most, or an empty string if none fits."""
     words = " ".join(text.split())
     return words if len(words) <= most else words[: most + 1].rpartition(" ")[0]

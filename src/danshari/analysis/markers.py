@@ -1,4 +1,8 @@
-"""What texts give away: machine-made user text, rules, claims of the assistant, and what test runners print."""
+"""Patterns that classify texts.
+
+They tell machine-made user texts, binding rules, claims of the assistant, and the output of test
+runners.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 _SENTENCE = re.compile(r"(?<=[.!?。！？；])\s+|(?<=[。！？；])|\n+")
-_PLAIN = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
+_BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """One test runner: how its command is told, and which lines of its output say what."""
+    """One test runner: patterns for its command line and for the telling lines of its output."""
 
     name: str
     command: re.Pattern[str]
@@ -26,7 +30,7 @@ class Runner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Markers:
-    """The table `data/markers.toml`, compiled."""
+    """The patterns of `data/markers.toml`, compiled."""
 
     machine: re.Pattern[str]
     blocks: re.Pattern[str]
@@ -38,25 +42,25 @@ class Markers:
     done: frozenset[str] = frozenset()
     runners: tuple[Runner, ...] = field(default=())
 
-    def own_words(self, text: str) -> str:
-        """Give what a person wrote in a user-role text; empty if all of it is machine-made."""
+    def human_text(self, text: str) -> str:
+        """Return what a person wrote in a user-role text; empty if all of it is machine-made."""
         if self.machine.match(text.lstrip()):
             rest = self.blocks.sub("", text)
             return "" if rest == text or not rest.strip() or self.machine.match(rest.lstrip()) else rest.strip("\n")
         return self.blocks.sub("", text).strip("\n") if "<" in text else text
 
-    def rules(self, text: str) -> list[str]:
-        """List the lines of a text that bind."""
+    def binding_lines(self, text: str) -> list[str]:
+        """Return the lines of a text that state a rule (must, never, always ...)."""
         return [line for line in text.split("\n") if self.imperative.search(line)]
 
-    def runner(self, command: str) -> Runner | None:
-        """Find the test runner a command line calls."""
+    def find_runner(self, command: str) -> Runner | None:
+        """Return the test runner that a command line calls, or None."""
         return next((r for r in self.runners if r.command.search(command)), None)
 
 
-def sentences(text: str) -> Iterable[str]:
-    """Split prose into sentences and list items, bare of bullets."""
+def split_sentences(text: str) -> Iterable[str]:
+    """Split prose into sentences and list items, without bullets."""
     for part in _SENTENCE.split(text):
-        sentence = _PLAIN.sub("", part).strip()
+        sentence = _BULLET.sub("", part).strip()
         if sentence:
             yield sentence

@@ -1,7 +1,8 @@
-"""Which phase a task is in, told from what the agent does: explore, locate, repair or verify (seed 3).
+"""The phase a task is in, judged by what the agent does: explore, locate, repair or verify.
 
-Every round votes by its calls. An edit or a test run turns the phase at once; looking around turns it only when two
-rounds in a row do, so that one look back while repairing does not.
+Every round votes by its calls. An edit or a test run changes the phase at once. Reading and
+searching change it only when two rounds in a row do so, so that one look back does not interrupt a
+repair.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections.abc import Container, Mapping, Sequence
 from typing import Literal, get_args
 
-from danshari.analysis.tools import Act
+from danshari.analysis.tools import ToolAction
 from danshari.core.items import Item
 
 Phase = Literal["explore", "locate", "repair", "verify"]
@@ -20,17 +21,17 @@ _TEST = re.compile(
     r"|(?:npm|yarn|pnpm|bun)(?: run)? (?:test|lint|build)|mvn \S*(?:test|verify)|gradlew? \S*test|dotnet test"
     r"|make (?:test|check|lint)|mypy|ruff|eslint|tsc|golangci-lint|runtests)\b"
 )
-_STRONG = ("repair", "verify")
+_DECISIVE = ("repair", "verify")
 """Votes that turn the phase at once."""
 
 
-class Phases:
-    """The phase of every round with calls; grown, never recomputed."""
+class PhaseTracker:
+    """The phase of every round with calls; extended as rounds finish, never recomputed."""
 
     __slots__ = ("_acts", "_at", "_files", "_items", "_pending", "_turns", "_votes", "by_turn")
 
     def __init__(
-        self, items: Sequence[Item], acts: Mapping[int, Act], turns: Sequence[int], pending: Container[str]
+        self, items: Sequence[Item], acts: Mapping[int, ToolAction], turns: Sequence[int], pending: Container[str]
     ) -> None:
         self._items, self._acts, self._turns, self._pending = items, acts, turns, pending
         self._at = 0
@@ -39,15 +40,15 @@ class Phases:
         self.by_turn: dict[int, Phase] = {}
         """Turn of a round with calls → phase it ended in."""
 
-    def at(self, turn: int) -> Phase:
-        """Give the phase of a turn; a turn without calls is in that of the round before."""
+    def phase_at(self, turn: int) -> Phase:
+        """Return the phase of a turn; a turn without calls has the phase of the round before."""
         self._grow()
         while turn > 0 and turn not in self.by_turn:
             turn -= 1
         return self.by_turn.get(turn, "explore")
 
-    def since(self) -> int:
-        """Give how many rounds the present phase has lasted."""
+    def rounds_in_phase(self) -> int:
+        """Return how many rounds the present phase has lasted."""
         self._grow()
         found = list(self.by_turn.values())
         count = 0
@@ -56,7 +57,7 @@ class Phases:
         return count
 
     def _grow(self) -> None:
-        """Take in every round whose results are there."""
+        """Assign a phase to every round whose results have all arrived."""
         while len(self.by_turn) < len(self._turns):
             turn, start = self._turns[len(self.by_turn)], self._at
             end = start
@@ -66,13 +67,13 @@ class Phases:
                 return
             vote = self._vote(start, end)
             before = next(reversed(self.by_turn.values()), vote)
-            turned = vote in _STRONG or not self._votes or self._votes[-1] == vote
+            turned = vote in _DECISIVE or not self._votes or self._votes[-1] == vote
             self._votes.append(vote)
             self.by_turn[turn] = vote if turned else before
             self._at = end
 
     def _vote(self, start: int, end: int) -> Phase:
-        """Say what a round looks like: the most telling of its calls decides."""
+        """Return the phase that the calls of a round point to; the strongest call decides."""
         vote: Phase = "explore"
         for at in range(start, end):
             act = self._acts.get(at)

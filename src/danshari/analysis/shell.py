@@ -1,4 +1,7 @@
-"""What one shell line does, as far as compaction cares: does it show a file, search, list, write, or run something?"""
+"""Parse one shell line into what it does to files.
+
+It reads, searches, lists or writes a file, or it runs something.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,17 @@ import shlex
 from typing import Literal, NamedTuple
 
 ShellKind = Literal["read", "search", "list", "edit", "write", "run"]
-_LONGEST = 600
+_MAX_PARSED = 600
 """Characters of a command that are parsed; what follows is nearly always a heredoc body."""
 _READERS = {"cat", "nl", "bat", "less", "more", "head", "tail", "sed", "awk"}
 _SEARCHERS = {"grep", "rg", "ag", "egrep", "fgrep", "ack"}
 _LISTERS = {"ls", "find", "tree", "fd", "du", "wc"}
 _QUIET = {"cd", "export", "set", "source", ".", "true", "pwd", "clear"}
-_JOINTS = {"&&", "||", ";", "|", "&", "\n"}
+_SEPARATORS = {"&&", "||", ";", "|", "&", "\n"}
 
 
-class ShellAct(NamedTuple):
-    """Kind of a shell line and, for a read or write, the path and 1-based line span (end 0: to the end)."""
+class ShellAction(NamedTuple):
+    """What a shell line does; for a read or write also the path and the 1-based line span."""
 
     kind: ShellKind
     path: str = ""
@@ -29,11 +32,12 @@ class ShellAct(NamedTuple):
     """Where a leading `cd` went."""
 
 
-_RUN = ShellAct("run")
+_RUN = ShellAction("run")
 
 
-def _words(command: str) -> list[str] | None:
-    lexer = shlex.shlex(command[:_LONGEST], posix=True, punctuation_chars="|&;<>")
+def _split_words(command: str) -> list[str] | None:
+    """Split a shell line into words, or return None if its quotes do not match."""
+    lexer = shlex.shlex(command[:_MAX_PARSED], posix=True, punctuation_chars="|&;<>")
     lexer.whitespace_split = True
     lexer.commenters = ""
     try:
@@ -42,57 +46,61 @@ def _words(command: str) -> list[str] | None:
         return None
 
 
-def _pipelines(words: list[str]) -> list[list[list[str]]]:
+def _split_pipelines(words: list[str]) -> list[list[list[str]]]:
     """Split words into commands joined by `&&`, `;` …, each a pipeline of simple commands."""
     found: list[list[list[str]]] = [[[]]]
     for word in words:
         if word == "|":
             found[-1].append([])
-        elif word in _JOINTS:
+        elif word in _SEPARATORS:
             found.append([[]])
         else:
             found[-1][-1].append(word)
     return [pipeline for pipeline in found if pipeline[0]]
 
 
-def shell_act(command: str) -> ShellAct:
-    """Understand a shell line; anything beyond one plain read, search, listing or `cat >` write is a run."""
-    words = _words(command.replace("\n", " ; ", 1) if "<<" not in command else command.split("\n", 1)[0])
+def parse_shell_line(command: str) -> ShellAction:
+    """Parse a shell line.
+
+    Anything but one plain read, search, listing or `cat >` write counts as a run.
+    """
+    words = _split_words(command.replace("\n", " ; ", 1) if "<<" not in command else command.split("\n", 1)[0])
     if not words:
         return _RUN
-    every = _pipelines(words)
+    every = _split_pipelines(words)
     folder = next((p[0][1] for p in every if p[0][0] == "cd" and len(p[0]) > 1), "")
     pipelines = [p for p in every if p[0][0] not in _QUIET]
     if not pipelines:
         return _RUN._replace(folder=folder)
-    writes = [found for p in pipelines for stage in p if (found := _written(stage))]
+    writes = [found for p in pipelines for stage in p if (found := _output_redirect(stage))]
     if writes:
         how, target = writes[0]
         plain = len(pipelines) == 1 and pipelines[0][0][0] in ("cat", "tee")
         return (
-            ShellAct("edit" if how == ">>" else "write", target, folder=folder)
+            ShellAction("edit" if how == ">>" else "write", target, folder=folder)
             if plain
             else _RUN._replace(folder=folder)
         )
-    acts = [_pipeline(p) for p in pipelines]
+    acts = [_classify_pipeline(p) for p in pipelines]
     kinds = {act.kind for act in acts}
     if len(acts) == 1:
         return acts[0]._replace(folder=folder)
-    return ShellAct(acts[0].kind if len(kinds) == 1 else "run", folder=folder)
+    return ShellAction(acts[0].kind if len(kinds) == 1 else "run", folder=folder)
 
 
-def _written(stage: list[str]) -> tuple[str, str] | None:
+def _output_redirect(stage: list[str]) -> tuple[str, str] | None:
+    """Return (operator, path) if a command redirects its output into a file, else None."""
     for at, word in enumerate(stage[:-1]):
         if word in (">", ">>") and not (at and stage[at - 1] in ("2", "1")) and stage[at + 1] != "/dev/null":
             return word, stage[at + 1]
     return None
 
 
-def removed(command: str) -> list[str]:
+def find_deleted_paths(command: str) -> list[str]:
     """List the plain paths that a shell line deletes (`rm`, `git rm`, the source of `mv`)."""
-    words = _words(command.split("\n", 1)[0])
+    words = _split_words(command.split("\n", 1)[0])
     found: list[str] = []
-    for pipeline in _pipelines(words) if words else ():
+    for pipeline in _split_pipelines(words) if words else ():
         first = pipeline[0][1:] if pipeline[0][0] == "git" else pipeline[0]
         given = [w for w in first[1:] if not w.startswith("-") and not set(w) & set("*?$<>")]
         if first[:1] == ["rm"]:
@@ -102,21 +110,23 @@ def removed(command: str) -> list[str]:
     return found
 
 
-def _pipeline(stages: list[list[str]]) -> ShellAct:
+def _classify_pipeline(stages: list[list[str]]) -> ShellAction:
+    """Return what one pipeline does, judged by its first command and by searches after it."""
     first = stages[0]
     tool = first[0].rsplit("/", 1)[-1]
     if tool in _SEARCHERS or (tool == "git" and first[1:2] == ["grep"]):
-        return ShellAct("search")
+        return ShellAction("search")
     if tool in _LISTERS or (tool == "git" and first[1:2] == ["ls-files"]):
-        return ShellAct("list")
+        return ShellAction("list")
     if tool not in _READERS:
         return _RUN
     if any(s and s[0].rsplit("/", 1)[-1] in _SEARCHERS for s in stages[1:]):
-        return ShellAct("search")
-    return _read(tool, stages)
+        return ShellAction("search")
+    return _parse_read(tool, stages)
 
 
-def _read(tool: str, stages: list[list[str]]) -> ShellAct:
+def _parse_read(tool: str, stages: list[list[str]]) -> ShellAction:
+    """Return the read that a pipeline of `cat`, `sed -n`, `head` and the like does, with path and line span."""
     if tool == "sed" and "-n" not in stages[0]:
         return _RUN
     args = [word for word in stages[0][1:] if not word.startswith("-")]
@@ -124,25 +134,28 @@ def _read(tool: str, stages: list[list[str]]) -> ShellAct:
     path = files[-1] if len(files) == 1 else ""
     start, end, exact = 1, 0, bool(path)
     for stage in stages:
-        span = _narrowed(stage, start, end)
+        span = _narrow_span(stage, start, end)
         start, end, exact = (*span, exact) if span else (start, end, False)
-    return ShellAct("read", path, start, end, exact)
+    return ShellAction("read", path, start, end, exact)
 
 
-_RANGE = re.compile(r"(\d+)(?:,(\d+|\$))?p\Z")
-_WHOLE = {"cat", "nl", "bat", "less", "more"}
+_SED_RANGE = re.compile(r"(\d+)(?:,(\d+|\$))?p\Z")
+_WHOLE_FILE_TOOLS = {"cat", "nl", "bat", "less", "more"}
 
 
-def _narrowed(stage: list[str], start: int, end: int) -> tuple[int, int] | None:
-    """Give the span that is left after one stage; None if it cannot be told from the words."""
+def _narrow_span(stage: list[str], start: int, end: int) -> tuple[int, int] | None:
+    """Return the (first, last) lines left after one stage of a pipeline, or None if the words do not tell.
+
+    Last line 0 means to the end of the file.
+    """
     tool = stage[0].rsplit("/", 1)[-1] if stage else ""
     flags = [word for word in stage[1:] if word.startswith("-")]
     numbers = [word for word in stage[1:] if word.lstrip("-n").isdecimal()]
-    if tool in _WHOLE:
+    if tool in _WHOLE_FILE_TOOLS:
         return start, end
     if tool == "sed":
-        spans = [m for word in stage[1:] if (m := _RANGE.match(word))]
-        scripts = [word for word in stage[1:] if word != "-n" and not _RANGE.match(word)]
+        spans = [m for word in stage[1:] if (m := _SED_RANGE.match(word))]
+        scripts = [word for word in stage[1:] if word != "-n" and not _SED_RANGE.match(word)]
         if len(spans) != 1 or len(scripts) > 1 or start != 1:
             return None
         last = spans[0].group(2) or spans[0].group(1)

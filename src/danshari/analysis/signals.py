@@ -1,4 +1,4 @@
-"""What the context looks like at one moment: the signals that decide when to weigh, and what a report shows."""
+"""Signals of the context at one moment; they help decide when edits are evaluated and appear in reports."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from danshari.analysis.facts import Facts
-from danshari.analysis.first_seen import LEAST, bare
+from danshari.analysis.first_seen import MIN_LINE_CHARACTERS, strip_line_number
 from danshari.analysis.phases import Phase
 from danshari.core.policy import Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signals:
-    """The monitor's reading (seed 3, S1)."""
+    """What is measured of the newest rounds: phase, new lines, repeats, failures, growth."""
 
     phase: Phase = "explore"
     phase_rounds: int = 0
@@ -36,7 +36,7 @@ class Signals:
     """The command that fails at present."""
 
     def trigger(self, policy: Policy) -> str:
-        """Name the signal that asks for weighing now; "" for none."""
+        """Return the name of the signal that asks for an evaluation now, or an empty string."""
         if policy.density and self.density < policy.density:
             return "low density"
         if policy.on_phase and self.phase_rounds == 1 and self.phase in ("repair", "verify"):
@@ -44,42 +44,45 @@ class Signals:
         return ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON values."""
+        """Return plain JSON values."""
         return {**asdict(self), "density": round(self.density, 3), "growth": round(self.growth)}
 
 
-def signals(facts: Facts, policy: Policy, *, reported: float = 0.0, idle: float = 0.0) -> Signals:
-    """Read the monitor."""
+def read_signals(facts: Facts, policy: Policy, *, reported: float = 0.0, idle: float = 0.0) -> Signals:
+    """Measure the signals over the newest `density_rounds` rounds with calls.
+
+    `reported` is the provider's last input token count, `idle` the seconds since the last request.
+    """
     turns = facts.call_turns[-policy.density_rounds :]
     if not turns:
         return Signals(reported=reported, idle=idle)
-    first = facts.before(turns[0])
+    first = facts.turn_start(turns[0])
     grown = sum(facts.tokens[first:])
     edited = sorted(((at, path) for path, at in facts.changed.items()), reverse=True)
     return Signals(
-        phase=facts.phases.at(facts.turn),
-        phase_rounds=facts.phases.since(),
-        density=_density(facts, first) if len(turns) == policy.density_rounds else 1.0,
-        repeats=facts.repeats(first),
-        failed_again=len(facts.failed_again_at(first)),
+        phase=facts.phases.phase_at(facts.turn),
+        phase_rounds=facts.phases.rounds_in_phase(),
+        density=_new_line_share(facts, first) if len(turns) == policy.density_rounds else 1.0,
+        repeats=facts.count_repeated_calls(first),
+        failed_again=len(facts.find_repeat_failures(first)),
         growth=grown / len(turns),
         reported=reported,
         idle=idle,
         files=tuple(path for _, path in edited[:3]),
-        failing=facts.failing_now(),
+        failing=facts.failing_command(),
     )
 
 
-def _density(facts: Facts, first: int) -> float:
-    """Give the share of lines that no earlier result held."""
+def _new_line_share(facts: Facts, first: int) -> float:
+    """Return the share (0 to 1) of result lines since position `first` that no earlier result contained."""
     facts.past.grow_lines(len(facts.items))
     new = total = 0
     for at in range(first, len(facts.items)):
         item = facts.items[at]
         if item.kind == "result":
             for line in item.text.split("\n"):
-                key = bare(line).strip()
-                if len(key) >= LEAST:
+                key = strip_line_number(line).strip()
+                if len(key) >= MIN_LINE_CHARACTERS:
                     total += 1
-                    new += not facts.past.line(key, at)
+                    new += not facts.past.has_line(key, at)
     return new / total if total else 1.0

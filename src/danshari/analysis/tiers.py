@@ -1,10 +1,10 @@
-"""The four tiers of what a conversation holds: conclusion, evidence, process, transient (seed 3)."""
+"""The four tiers of importance of an item: conclusion, evidence, process, transient."""
 
 from __future__ import annotations
 
 from typing import Literal, get_args
 
-from danshari.analysis.facts import READ_AGAIN, Facts
+from danshari.analysis.facts import REREAD_REASON, Facts
 
 Tier = Literal["conclusion", "evidence", "process", "transient"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
@@ -13,14 +13,19 @@ _TRANSIENT = {"search", "list", "web", "job"}
 
 
 def tier_of(facts: Facts, at: int) -> Tier:
-    """Assign a tier by kind, outcome and what happened since; an item's tier falls as the task moves on."""
+    """Return the tier of the item at `at`, by its kind, its outcome and what happened since.
+
+    Texts, plans and skills are conclusions; edits, failed commands and reads of files changed since are
+    evidence; other reads and runs are process; searches, listings, pages and outdated items are
+    transient. A read that was read again is process, because the later read may refer to it.
+    """
     item = facts.items[at]
     if item.kind in ("text", "media"):
         return "conclusion"
     if item.kind not in ("call", "result"):
         return "process"
     if at in facts.overtaken:  # a read that was read again may be leaned on by the later one
-        return "process" if facts.overtaken[at][1] == READ_AGAIN else "transient"
+        return "process" if facts.overtaken[at][1] == REREAD_REASON else "transient"
     act = facts.act_at(at)
     kind = act.kind if act else "other"
     if kind in _CONCLUSIONS:
@@ -31,6 +36,6 @@ def tier_of(facts: Facts, at: int) -> Tier:
         return "transient"
     if kind == "read" and act is not None and act.path in facts.changed:
         return "evidence"
-    if item.kind == "result" and kind == "run" and not facts.succeeded(item):
+    if item.kind == "result" and kind == "run" and not facts.is_success(item):
         return "evidence"
     return "process"

@@ -1,4 +1,7 @@
-"""What a tool call does to the world: reads, searches, edits, runs; decided from a table and the shell line."""
+"""What a tool call does: read, search, edit, run and so on.
+
+It is decided by the table `data/tools.toml` and, for shell tools, by the command line.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
 
-from danshari.analysis.shell import shell_act
+from danshari.analysis.shell import parse_shell_line
 from danshari.core.text import parse_arguments
 
 ToolKind = Literal[
@@ -40,8 +43,8 @@ class ToolRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
-    """One call, understood: `path` and the 1-based line span it concerns, or the command it runs."""
+class ToolAction:
+    """One parsed call: its kind, and the path with its 1-based line span or the command it runs."""
 
     kind: ToolKind
     path: str = ""
@@ -58,8 +61,8 @@ class Act:
     moves: bool = False
     """Whether the call may leave a shell standing elsewhere."""
 
-    def covers(self, other: Act) -> bool:
-        """Say whether this view of a file shows every line that `other` may have shown."""
+    def covers(self, other: ToolAction) -> bool:
+        """Return whether this read shows every line that the read `other` may have shown."""
         if not self.exact or self.path != other.path or self.start > other.start:
             return False
         return self.end == 0 or (other.end != 0 and other.end <= self.end)
@@ -68,14 +71,14 @@ class Act:
 _OTHER = ToolRow(match=(), kind="other")
 
 
-class Tools:
+class ToolTable:
     """The table of tool kinds; the first row whose glob matches a name wins."""
 
     def __init__(self, rows: Sequence[ToolRow]) -> None:
         self.rows = tuple(rows)
         self._found: dict[str, ToolRow] = {}
 
-    def row(self, name: str) -> ToolRow:
+    def find_row(self, name: str) -> ToolRow:
         """Look a tool up by name; unknown tools are of kind `other`."""
         row = self._found.get(name)
         if row is None:
@@ -84,31 +87,32 @@ class Tools:
             self._found[name] = row
         return row
 
-    def act(self, name: str, arguments: str) -> Act:
-        """Understand one call from its tool name and its arguments (a JSON object, or anything)."""
-        row = self.row(name)
+    def parse_call(self, name: str, arguments: str) -> ToolAction:
+        """Parse one call from its tool name and its arguments (a JSON object, or any text)."""
+        row = self.find_row(name)
         data = parse_arguments(arguments)
         key = f"{name}\0{arguments}"
         if row.command:
-            return self._shell(row, data, arguments, key)
+            return self._parse_shell_call(row, data, arguments, key)
         kind = row.kind
         if row.commands:
             kind = row.commands.get(str(data.get("command", "")), kind)
-        start, end = _span(data)
+        start, end = _line_span(data)
         if not end and row.lines:
             end = start + row.lines - 1
         exact = row.exact and not set(data) - _SPAN_KEYS - set(row.path)
-        return Act(kind=kind, path=_text(data, row.path), start=start, end=end, key=key, exact=exact)
+        return ToolAction(kind=kind, path=_text_argument(data, row.path), start=start, end=end, key=key, exact=exact)
 
-    def _shell(self, row: ToolRow, data: Mapping[str, Any], arguments: str, key: str) -> Act:
-        command = _text(data, row.command) or (arguments if not data else "")
-        found = shell_act(command)
+    def _parse_shell_call(self, row: ToolRow, data: Mapping[str, Any], arguments: str, key: str) -> ToolAction:
+        """Parse a call of a shell tool by its command line."""
+        command = _text_argument(data, row.command) or (arguments if not data else "")
+        found = parse_shell_line(command)
         moves = bool(found.folder)
         if found.kind == "run":
-            return Act(kind=row.kind if not command else "run", command=command, key=key, moves=moves)
-        folder = posixpath.join(_text(data, ("workdir", "cwd")), found.folder)
+            return ToolAction(kind=row.kind if not command else "run", command=command, key=key, moves=moves)
+        folder = posixpath.join(_text_argument(data, ("workdir", "cwd")), found.folder)
         path = posixpath.normpath(posixpath.join(folder, found.path)) if found.path else ""
-        return Act(
+        return ToolAction(
             kind=found.kind, path=path, start=found.start, end=found.end, command=command, key=key, exact=found.exact,
             relative=bool(path) and not path.startswith("/"), moves=moves,
         )  # fmt: skip
@@ -118,7 +122,8 @@ _SPAN_KEYS = {"offset", "limit", "view_range", "start_line", "end_line", "line_n
 """Arguments of reads whose meaning is known; with any other a read covers nothing."""
 
 
-def _text(data: Mapping[str, Any], keys: Sequence[str]) -> str:
+def _text_argument(data: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """Return the first text under one of `keys`; of a list `bash -lc ...` the last word, else all joined."""
     for key in keys:
         value = data.get(key)
         if isinstance(value, str) and value:
@@ -128,7 +133,8 @@ def _text(data: Mapping[str, Any], keys: Sequence[str]) -> str:
     return ""
 
 
-def _number(value: Any) -> int | None:
+def _whole_number(value: Any) -> int | None:
+    """Return a whole number from a JSON value, or None."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -138,16 +144,18 @@ def _number(value: Any) -> int | None:
     return int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 10 else None
 
 
-def _span(data: Mapping[str, Any]) -> tuple[int, int]:
+def _line_span(data: Mapping[str, Any]) -> tuple[int, int]:
     """Read a line span from the ways agents spell it: view_range, offset/limit, start_line/end_line, line."""
     span = data.get("view_range")
     if isinstance(span, list) and len(span) == 2:
-        first, last = _number(span[0]), _number(span[1])
+        first, last = _whole_number(span[0]), _whole_number(span[1])
         if first is not None and last is not None:
             return max(first, 1), max(last, 0)
-    first = next((n for k in ("offset", "start_line", "line_number") if (n := _number(data.get(k))) is not None), 1)
-    last = next((n for k in ("end_line",) if (n := _number(data.get(k))) is not None), 0)
-    limit = _number(data.get("limit"))
+    first = next(
+        (n for k in ("offset", "start_line", "line_number") if (n := _whole_number(data.get(k))) is not None), 1
+    )
+    last = next((n for k in ("end_line",) if (n := _whole_number(data.get(k))) is not None), 0)
+    limit = _whole_number(data.get("limit"))
     if limit is not None and limit > 0:
         last = max(first, 1) + limit - 1
     return max(first, 1), max(last, 0)

@@ -1,4 +1,4 @@
-"""离: what left the view stays one call away, byte for byte."""
+"""离 The archive: originals that left the view can be recalled, byte for byte."""
 
 from danshari.archive.base import Archive, Entry, Filters, Passage
 from danshari.archive.in_memory import MemoryArchive

@@ -1,4 +1,4 @@
-"""The archive's plug, what it holds and what it gives back."""
+"""The archive's protocol, its entries, and search filters and results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from danshari.errors import RecallError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One original with what a search may look at and what decides how long it stays."""
+    """One original, with the metadata that a search filters by and an expiry decides by."""
 
     digest: Digest
     text: str = field(repr=False)
@@ -42,13 +42,13 @@ class Entry:
 
     @property
     def id(self) -> str:
-        """The short id that placeholders show."""
+        """The short id (12 digits) that placeholders show."""
         return self.digest[:12]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """What a search found: some lines of an original."""
+    """One search result: some lines of an original."""
 
     entry: Entry
     start: int
@@ -82,44 +82,50 @@ class Filters:
     failed: bool | None = None
     """Only what failed (ruled-out approaches), or only what did not."""
 
-    def holds(self, entry: Entry) -> bool:
-        """Say whether an entry is of this session or of this project; without either, every one is."""
+    def scope_includes(self, entry: Entry) -> bool:
+        """Return whether an entry belongs to this session or this project; without either, every entry does.
+
+        The other filters are not checked.
+        """
         if not self.session and not self.project:
             return True
         return entry.session == self.session or bool(self.project and entry.project == self.project)
 
 
-NONE = Filters()
+NO_FILTERS = Filters()
 
 
 class Archive(Protocol):
-    """Where originals go before their edit is committed."""
+    """A store of originals; an original is stored before its edit is committed."""
 
     def put(self, entries: Iterable[Entry]) -> None:
         """Store entries; durable on return. Storing one again changes nothing."""
 
-    def get(self, digest: str, *, within: Filters = NONE) -> Entry:
-        """Give the entry whose digest begins with `digest` (at least 6 digits), of the session or the project `within`.
+    def get(self, digest: str, *, within: Filters = NO_FILTERS) -> Entry:
+        """Return the entry whose digest begins with `digest` (at least 6 digits).
 
-        Raises RecallError.
+        `within` limits the search to its session or project. Raises RecallError if none or several match.
         """
 
-    def search(self, query: str, *, limit: int = 5, filters: Filters = NONE) -> list[Passage]:
+    def search(self, query: str, *, limit: int = 5, filters: Filters = NO_FILTERS) -> list[Passage]:
         """Find passages for a query, best first."""
 
 
 @runtime_checkable
-class Sessions(Protocol):
-    """An archive that keeps sessions too."""
+class SessionStore(Protocol):
+    """An archive that also stores session states."""
 
     def save_session(self, session: str, version: int, body: str, edits: Iterable[str], kept: int) -> bool:
-        """Store a session's state and its edits after the first `kept`; False if it was stored elsewhere since."""
+        """Store a session's state and its edits after the first `kept`.
+
+        Returns False if another process has stored a newer version since `version`.
+        """
 
     def session_version(self, session: str) -> int:
-        """Give the number of the state stored last; 0 if there is none."""
+        """Return the number of the state stored last; 0 if there is none."""
 
     def load_session(self, session: str) -> tuple[int, str, list[str]] | None:
-        """Give a session's version, its state and its edits; None if there is none."""
+        """Return a session's version, its state and its edits; None if there is none."""
 
 
 def entry_from_dict(data: Mapping[str, Any]) -> Entry:
@@ -127,14 +133,14 @@ def entry_from_dict(data: Mapping[str, Any]) -> Entry:
     return Entry(**data)
 
 
-def not_found(digest: str, found: int, total: int) -> RecallError:
-    """Say why an id gave nothing."""
+def not_found_error(digest: str, found: int, total: int) -> RecallError:
+    """Return the error for an id that matches none or several of the `total` entries."""
     many = f"{found} entries begin so; give more digits" if found else "no entry begins so"
     return RecallError(f"nothing recalled for {digest!r}: {many} ({total:,} entries in the archive)")
 
 
-def entry_of(item: Item, label: str) -> Entry:
-    """Make the archive entry of an item; what is no text (images, sealed reasoning, server tools) is kept as JSON."""
+def make_entry(item: Item, label: str) -> Entry:
+    """Return the archive entry of an item; non-text content (images, encrypted reasoning) is stored as JSON."""
     text = item.text if item.text or item.raw is None else json.dumps(item.raw, ensure_ascii=False, default=str)
     return Entry(
         digest=item.digest, text=text, name=item.name, label=label, kind=item.kind, turn=item.turn, call=item.call,

@@ -1,4 +1,4 @@
-"""An archive that lives in memory; searched as the one on disk is."""
+"""An archive in memory, searched like the one on disk."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from danshari.archive.base import NONE, Entry, Filters, Passage, not_found
+from danshari.archive.base import NO_FILTERS, Entry, Filters, Passage, not_found_error
 
 if TYPE_CHECKING:
     from danshari.archive.sqlite import SqliteArchive
 
 
 class MemoryArchive:
-    """Originals in a dict, gone with the process unless saved; an index is made when something is searched."""
+    """Originals in a dict, lost with the process unless saved; indexed at the first search."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries: dict[str, Entry] = {}
@@ -29,18 +29,18 @@ class MemoryArchive:
         for entry in entries:
             self._entries.setdefault(entry.digest, entry)
 
-    def get(self, digest: str, *, within: Filters = NONE) -> Entry:
-        """Give the entry whose digest begins with `digest` (at least 6 digits); raises RecallError."""
-        if digest in self._entries and within.holds(self._entries[digest]):
+    def get(self, digest: str, *, within: Filters = NO_FILTERS) -> Entry:
+        """Return the entry whose digest begins with `digest` (at least 6 digits); raises RecallError."""
+        if digest in self._entries and within.scope_includes(self._entries[digest]):
             return self._entries[digest]
-        able = [e for e in self._entries.values() if within.holds(e)]
+        able = [e for e in self._entries.values() if within.scope_includes(e)]
         found = [e for e in able if len(digest) >= 6 and e.digest.startswith(digest)]
         if len(found) == 1:
             return found[0]
-        raise not_found(digest, len(found), len(self._entries))
+        raise not_found_error(digest, len(found), len(self._entries))
 
-    def search(self, query: str, *, limit: int = 5, filters: Filters = NONE) -> list[Passage]:
-        """Find passages for a query, best first; as the SQLite archive does."""
+    def search(self, query: str, *, limit: int = 5, filters: Filters = NO_FILTERS) -> list[Passage]:
+        """Return passages for a query, best first, by the same ranking as the SQLite archive."""
         fresh = list(self._entries.values())[self._indexed :]
         self._index.put(fresh)
         self._indexed += len(fresh)
@@ -53,5 +53,5 @@ class MemoryArchive:
         return SqliteArchive(":memory:")
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """Give all entries as plain JSON values."""
+        """Return all entries as plain JSON values."""
         return [asdict(entry) for entry in self._entries.values()]

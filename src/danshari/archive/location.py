@@ -1,4 +1,4 @@
-"""Opening the archive on disk where everyone expects it."""
+"""The archive on disk: where its file is, and opening it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DATA_VARIABLE = "DANSHARI_DATA"
 
 
 def data_home() -> Path:
-    """Give the folder: `$DANSHARI_DATA`, else `danshari` under the platform's data folder."""
+    """Return the data folder: `$DANSHARI_DATA`, else `danshari` under the platform's data folder."""
     if named := os.environ.get(DATA_VARIABLE):
         return Path(named)
     base = os.environ.get("LOCALAPPDATA") if os.name == "nt" else os.environ.get("XDG_DATA_HOME")
@@ -20,10 +20,11 @@ def data_home() -> Path:
 
 
 def open_archive(path: str | Path | None = None, *, defer: bool = False) -> SqliteArchive:
-    """Open the archive in a file, by default `archive.db` in the data folder; made if there is none.
+    """Open the archive in a file, by default `archive.db` in the data folder. It is created if missing.
 
-    One file serves any number of threads, processes, sessions and projects. Raises ArchiveError if the file cannot be
-    made or written. A file that SQLite cannot read is set aside, never overwritten, and a new one begins. With `defer`
-    a commit waits for the original only, and `index` or the next search makes it searchable.
+    One file serves any number of threads, processes, sessions and projects. A file that SQLite cannot read
+    is moved aside, never overwritten, and a new one is created. With `defer` a commit waits only until the
+    original is stored, and `index` or the next search makes it searchable. Raises ArchiveError if the file
+    cannot be created or written.
     """
     return SqliteArchive(path if path is not None else data_home() / "archive.db", defer=defer)

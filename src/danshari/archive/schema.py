@@ -1,4 +1,4 @@
-"""Tables of the SQLite archive, and rows to entries and back."""
+"""Tables of the SQLite archive, and the conversion between rows and entries."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from hashlib import blake2b
 from typing import Any
 
 from danshari.archive.base import Entry
-from danshari.core.text import sendable
+from danshari.core.text import replace_surrogates
 
-FORMAT = 2
+SCHEMA_VERSION = 2
 """`PRAGMA user_version` of the file; 2 ties entries to texts by number instead of by checksum."""
 _FIELDS = tuple(f.name for f in fields(Entry) if f.name != "text")
 COLUMNS = ", ".join(f"entry.{name}" for name in _FIELDS)
-NAMES = ", ".join(_FIELDS)
-_MOST = 2**62
+COLUMN_NAMES = ", ".join(_FIELDS)
+_MAX_INTEGER = 2**62
 _FLAGS = ("failed", "pinned")
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS text(
@@ -48,28 +48,28 @@ _UPGRADES = {
 }
 
 
-def upgrade(made: int) -> list[str]:
-    """Give the statements that bring a file of format `made` (0: a new one) to this format."""
-    steps = [step for number in range(made, FORMAT) for step in _UPGRADES[number]] if made else []
-    return [*steps, *filter(str.strip, SCHEMA.split(";")), f"PRAGMA user_version = {FORMAT}"]
+def upgrade_statements(made: int) -> list[str]:
+    """Return the SQL statements that bring a file of format `made` (0: new) to the present format."""
+    steps = [step for number in range(made, SCHEMA_VERSION) for step in _UPGRADES[number]] if made else []
+    return [*steps, *filter(str.strip, SCHEMA.split(";")), f"PRAGMA user_version = {SCHEMA_VERSION}"]
 
 
-def row_of_entry(entry: Entry, *, at: float) -> list[Any]:
-    """Give an entry's values in the order of `COLUMNS`."""
+def entry_to_row(entry: Entry, *, at: float) -> list[Any]:
+    """Return an entry's values in the order of `COLUMNS`."""
     values = {name: getattr(entry, name) for name in _FIELDS}
     values["at"] = at
-    return [_storable(value) for value in values.values()]
+    return [_column_value(value) for value in values.values()]
 
 
-def _storable(value: Any) -> Any:
-    """Give a value as a column takes it: no half surrogates, no number beyond 63 bits."""
+def _column_value(value: Any) -> Any:
+    """Return a value that SQLite can store: no lone surrogates, no integer beyond 63 bits."""
     if isinstance(value, str):
-        return sendable(value)
-    return min(max(int(value), -_MOST), _MOST) if isinstance(value, int) else value
+        return replace_surrogates(value)
+    return min(max(int(value), -_MAX_INTEGER), _MAX_INTEGER) if isinstance(value, int) else value
 
 
-def entry_of_row(row: Sequence[Any], text: str) -> Entry:
-    """Make an entry of a row in the order of `COLUMNS`."""
+def entry_from_row(row: Sequence[Any], text: str) -> Entry:
+    """Return the entry of a row in the order of `COLUMNS`."""
     values = dict(zip(_FIELDS, row, strict=True))
     for flag in _FLAGS:
         values[flag] = bool(values[flag])
@@ -77,15 +77,15 @@ def entry_of_row(row: Sequence[Any], text: str) -> Entry:
 
 
 def checksum(body: bytes) -> str:
-    """Hash bytes to 32 hex digits: equal texts are stored once, and a damaged one is noticed."""
+    """Return 32 hex digits for some bytes; equal texts are stored once, and damage is detected."""
     return blake2b(body, digest_size=16).hexdigest()
 
 
-def packed(body: bytes) -> bytes:
-    """Compress an original."""
+def compress_original(body: bytes) -> bytes:
+    """Compress the bytes of an original."""
     return zlib.compress(body, 1)
 
 
-def unpacked(body: bytes) -> str:
-    """Give an original back."""
+def decompress_original(body: bytes) -> str:
+    """Decompress an original to its text."""
     return zlib.decompress(body).decode("utf-8", "surrogatepass")

@@ -1,7 +1,13 @@
-"""Ranked search: the rarest words of a query pick candidates, BM25 and what the query covers order them.
+"""Ranked search: the rarest words of a query select candidates; BM25 and query coverage order them.
 
-A word that stands in a large share of a million passages tells nothing and costs most, so it only orders what rarer
-words found.
+A word that occurs in a large share of all passages says little and costs most, so it only helps to
+order candidates that rarer words found.
+
+The score is the sum of: BM25, scaled to 0 ... 1; 1.0 x the share of the query's weight that the
+passage or its head (tool, call, path) contains; 0.6 x the share that the head contains; 1.5 if the
+whole query, of more than 5 characters, occurs as it is; minus 0.15 x the days, one at most, that
+the original is older than the newest candidate. A word's weight is log(1 + passages / passages that
+contain it).
 """
 
 from __future__ import annotations
@@ -13,12 +19,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from danshari.archive.base import Filters, Passage
-from danshari.archive.schema import COLUMNS, entry_of_row, unpacked
-from danshari.archive.words import head_words, words
+from danshari.archive.schema import COLUMNS, decompress_original, entry_from_row
+from danshari.archive.words import head_words, index_words
 
-MOST_WORDS = 40
+MAX_QUERY_WORDS = 40
 """Words of a query that are looked at."""
-CANDIDATES = 3_000
+MAX_CANDIDATES = 3_000
 """Passages that may be weighed for one query."""
 _SHORTLIST = 16
 """Best candidates that are read in full."""
@@ -27,15 +33,15 @@ _COVER, _HEAD, _EXACT, _RECENT = 1.0, 0.6, 1.5, 0.15
 the query standing there as it is, and age."""
 
 
-class Rarity:
-    """How many passages hold a word; remembered, for counting a common one takes milliseconds."""
+class WordRarity:
+    """How many passages contain a word; counts of common words are cached, because they take milliseconds."""
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
         self._at = 0
 
     def __call__(self, base: sqlite3.Connection, asked: Sequence[str]) -> dict[str, int]:
-        """Count every word's passages; what no passage holds is left out."""
+        """Return the number of passages for each word; words that no passage contains are left out."""
         total = base.execute("SELECT max(id) FROM passage").fetchone()[0] or 0
         if total > 1.2 * self._at + 100:
             self._known.clear()
@@ -53,22 +59,26 @@ class Rarity:
         return found
 
 
-def find(
-    base: sqlite3.Connection, rarity: Rarity, query: str, *, limit: int, filters: Filters, lines: int, scope: str
+def search_passages(
+    base: sqlite3.Connection, rarity: WordRarity, query: str, *, limit: int, filters: Filters, lines: int, scope: str
 ) -> list[Passage]:
-    """Find passages, best first; `scope` are the words that limit the search to a session or project."""
-    asked = words(query)[:MOST_WORDS]
+    """Return passages, best first.
+
+    `lines` is the length of a passage; `scope` holds the words that limit the search to a session or
+    project.
+    """
+    asked = index_words(query)[:MAX_QUERY_WORDS]
     counts = rarity(base, asked)
     total = base.execute("SELECT max(id) FROM passage").fetchone()[0] or 1
     weights = {word: math.log(1 + total / count) for word, count in counts.items()}
     if not weights:
         return []
-    chosen = _rarest(counts, scoped=bool(scope))
+    chosen = _rarest_words(counts, scoped=bool(scope))
     match = " OR ".join(f'"{word}"' for word in chosen)
     match = f"{{body head}} : ({match})" + "".join(f' AND scope : "{word}"' for word in scope.split())
     where, values = _conditions(filters)
     joined = " JOIN passage ON passage.id = word.rowid JOIN entry ON entry.id = passage.entry" if where else ""
-    if not scope and len(chosen) == 1 and counts[chosen[0]] > CANDIDATES:  # everything holds it: the newest will do
+    if not scope and len(chosen) == 1 and counts[chosen[0]] > MAX_CANDIDATES:  # everything holds it: the newest will do
         score, order = "0.0", "word.rowid DESC"
     else:
         score, order = "bm25(word, 1.0, 2.0, 0.0)", "score"
@@ -76,12 +86,12 @@ def find(
         f"SELECT word.rowid, {score} AS score FROM word{joined} WHERE word MATCH ?{where} ORDER BY {order} LIMIT ?",
         (match, *values, max(_SHORTLIST, 2 * limit)),
     ).fetchall()
-    shortlist = [(found, passage) for number, found in rows if (passage := _passage(base, number, lines))]
-    return _distinct(base, _ordered(shortlist, weights, query), limit)
+    shortlist = [(found, passage) for number, found in rows if (passage := _load_passage(base, number, lines))]
+    return _distinct_passages(base, _rank_passages(shortlist, weights, query), limit)
 
 
 def _conditions(filters: Filters) -> tuple[str, list[object]]:
-    """Write what limits a search beside its words."""
+    """Return the SQL conditions and their values for the filters."""
     where, values = "", list[object]()
     for name in ("session", "project", "name", "tier", "phase"):
         if value := getattr(filters, name):
@@ -96,9 +106,9 @@ def _conditions(filters: Filters) -> tuple[str, list[object]]:
     return where, values
 
 
-def _rarest(counts: dict[str, int], *, scoped: bool) -> list[str]:
-    """Take words, the rarest first, while not too many passages hold them."""
-    room = CANDIDATES * (20 if scoped else 1)
+def _rarest_words(counts: dict[str, int], *, scoped: bool) -> list[str]:
+    """Return the rarest words while the passages that contain them stay within the number of candidates."""
+    room = MAX_CANDIDATES * (20 if scoped else 1)
     found: list[str] = []
     for word in sorted(counts, key=lambda w: (counts[w], w)):
         if found and counts[word] > room:
@@ -108,8 +118,8 @@ def _rarest(counts: dict[str, int], *, scoped: bool) -> list[str]:
     return found
 
 
-def _passage(base: sqlite3.Connection, number: int, lines: int) -> Passage | None:
-    """Read a passage; None if its original is damaged (`verify` names it)."""
+def _load_passage(base: sqlite3.Connection, number: int, lines: int) -> Passage | None:
+    """Read a passage; return None if it is gone or its original is damaged."""
     row = base.execute(
         f"SELECT {COLUMNS}, text.body, passage.start FROM passage JOIN entry ON entry.id = passage.entry "
         "JOIN text ON text.id = entry.text WHERE passage.id = ?",
@@ -118,17 +128,17 @@ def _passage(base: sqlite3.Connection, number: int, lines: int) -> Passage | Non
     if row is None:
         return None
     try:
-        text = unpacked(row[-2])
+        text = decompress_original(row[-2])
     except zlib.error:
         return None
-    entry, start = entry_of_row(row[:-2], text), row[-1]
+    entry, start = entry_from_row(row[:-2], text), row[-1]
     return Passage(entry=entry, start=start, end=min(start + lines - 1, text.count("\n") + 1))
 
 
-def _ordered(
+def _rank_passages(
     shortlist: Sequence[tuple[float, Passage]], weights: dict[str, float], query: str
 ) -> list[tuple[float, Passage]]:
-    """Order by BM25, what of the query a passage and its call hold, whether it stands there as it is, and age."""
+    """Return the passages with their scores, best first (the formula stands at the top of this module)."""
     if not shortlist:
         return []
     best = min(score for score, _ in shortlist) or -1.0
@@ -138,7 +148,7 @@ def _ordered(
     scored = []
     for score, passage in shortlist:
         entry, text = passage.entry, passage.text
-        body, head = set(words(text)), set(head_words(entry.name, entry.label, entry.path))
+        body, head = set(index_words(text)), set(head_words(entry.name, entry.label, entry.path))
         total = score / best
         total += _COVER * sum(w for word, w in weights.items() if word in body or word in head) / everything
         total += _HEAD * sum(w for word, w in weights.items() if word in head) / everything
@@ -148,21 +158,22 @@ def _ordered(
     return sorted(scored, key=lambda pair: (-pair[0], -pair[1].entry.turn, pair[1].entry.digest, pair[1].start))
 
 
-def _distinct(base: sqlite3.Connection, ordered: Sequence[tuple[float, Passage]], limit: int) -> list[Passage]:
+def _distinct_passages(base: sqlite3.Connection, ordered: Sequence[tuple[float, Passage]], limit: int) -> list[Passage]:
+    """Return the first `limit` distinct passages, each with the id of a newer original of its file."""
     found: list[Passage] = []
     seen: set[tuple[str, int]] = set()
     for score, passage in ordered:
         key = (passage.entry.digest, passage.start)
         if key not in seen:
             seen.add(key)
-            found.append(replace(passage, score=round(score, 4), newer=_newer(base, passage)))
+            found.append(replace(passage, score=round(score, 4), newer=_newer_id(base, passage)))
         if len(found) == limit:
             break
     return found
 
 
-def _newer(base: sqlite3.Connection, passage: Passage) -> str:
-    """Give the id of a later original of the same file in the same session."""
+def _newer_id(base: sqlite3.Connection, passage: Passage) -> str:
+    """Return the id of a later original of the same file in the same session, or an empty string."""
     entry = passage.entry
     if not entry.path:
         return ""

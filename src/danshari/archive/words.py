@@ -1,7 +1,8 @@
-"""The words under which originals are found: identifiers whole and in parts, path segments, numbers, CJK bigrams.
+"""Split texts into the words of the search index.
 
-SQLite's own trigram tokenizer misses two-character words, and its word tokenizer knows nothing of `snake_case` or
-`camelCase`; so the index holds words that are made here, and a query is cut the same way.
+They are identifiers whole and in parts, path segments, numbers and CJK bigrams. SQLite's trigram
+tokenizer misses two-character words, and its word tokenizer does not split `snake_case` or
+`camelCase`. So the words are made here, for texts and queries alike.
 """
 
 from __future__ import annotations
@@ -11,35 +12,38 @@ from functools import lru_cache
 from itertools import chain
 
 _WORD = re.compile(r"\w+(?:[.-]\w+)*")
-_WIDE = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+|[^\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
-_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
+_SCRIPT_RUN = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+|[^\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+_NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 _JOINT = re.compile(r"[.-]")
-_LONGEST = 64
+_LONGEST_WORD = 64
 """Characters of a word beyond which it is data, not a word (base64, minified code)."""
-_MOST = 400
+_MAX_WORDS = 400
 """Distinct words of one passage that are indexed."""
 
 
-def words(text: str) -> list[str]:
-    """Give the distinct words of a text as the index holds them, in order of first sight, at most 400."""
+def index_words(text: str) -> list[str]:
+    """Return the distinct index words of a text in order of first occurrence, at most 400."""
     distinct = dict.fromkeys(_WORD.findall(text))
-    return list(dict.fromkeys(chain.from_iterable(map(forms, distinct))))[:_MOST]
+    return list(dict.fromkeys(chain.from_iterable(map(index_forms, distinct))))[:_MAX_WORDS]
 
 
 def head_words(name: str, label: str, path: str) -> list[str]:
-    """Give the words of an original's tool, call and path, which the index holds apart."""
-    return words(f"{name} {label} {path}")
+    """Return the index words of an original's tool, call and path, which are indexed separately."""
+    return index_words(f"{name} {label} {path}")
 
 
 @lru_cache(maxsize=65_536)
-def forms(word: str) -> tuple[str, ...]:
-    """Give a word's entries in the index: itself, its dotted parts, the parts of joined names, or CJK bigrams."""
-    if len(word) > _LONGEST:
+def index_forms(word: str) -> tuple[str, ...]:
+    """Return a word's entries in the index.
+
+    They are the word itself, its dotted parts, the stems of the parts of joined names, or CJK bigrams.
+    """
+    if len(word) > _LONGEST_WORD:
         return ()
     if not word.isascii():
-        runs = _WIDE.findall(word)
+        runs = _SCRIPT_RUN.findall(word)
         if len(runs) > 1:  # Chinese beside an identifier
-            return tuple(dict.fromkeys(form for run in runs for form in forms(run)))
+            return tuple(dict.fromkeys(form for run in runs for form in index_forms(run)))
         if word[0] >= "\u2e80":
             return tuple(word[n : n + 2] for n in range(len(word) - 1)) or (word,)
     low = word.lower()
@@ -50,12 +54,12 @@ def forms(word: str) -> tuple[str, ...]:
     made = [low]
     if "." in word or "-" in word:
         made += [part for part in _JOINT.split(low) if len(part) > 1]
-    made += [stem(piece) for piece in map(str.lower, _PIECE.findall(word)) if len(piece) > 2]
+    made += [stem(piece) for piece in map(str.lower, _NAME_PART.findall(word)) if len(piece) > 2]
     return tuple(dict.fromkeys(made))
 
 
 def stem(word: str) -> str:
-    """Strip the commonest English endings of a plain word; names with digits, dots or underscores stay."""
+    """Remove the commonest English ending of a plain word; names with digits, dots or underscores stay."""
     if len(word) < 5 or not word.isalpha() or not word.isascii():
         return word
     for ending in ("ing", "ies", "ed", "es", "s"):

@@ -1,7 +1,7 @@
-"""The command line: one file a command, named as it is typed.
+"""The command line; each module holds one command or a family of commands.
 
-Exit codes: 0 all well · 1 a file or argument danshari cannot use · 2 a wrong command line · 3 a replay found an
-invalid view or a fault · 130 interrupted.
+Exit codes: 0 success; 1 a file or argument danshari cannot use; 2 a wrong command line; 3 a problem was
+found, such as an invalid view, an internal error or a damaged archive; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from danshari.cli.train import train_command
 from danshari.errors import DanshariError
 from danshari.version import __version__
 
-CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
 class Commands(click.Group):
@@ -44,7 +44,7 @@ class Commands(click.Group):
         return found.load() if found else None
 
 
-@click.group(cls=Commands, context_settings=CONTEXT)
+@click.group(cls=Commands, context_settings=CONTEXT_SETTINGS)
 @click.version_option(__version__, prog_name="danshari")
 def cli() -> None:
     """Keep the context an LLM agent sends small, valid and sufficient, at a price that survives the cache."""
@@ -68,7 +68,7 @@ for _command in (
 
 
 def main() -> None:
-    """Run the command line; danshari's own errors become one clear line and exit code 1."""
+    """Run the command line; danshari's own errors print one line and exit with code 1."""
     try:
         cli.main(prog_name="danshari", standalone_mode=False)
     except click.ClickException as error:

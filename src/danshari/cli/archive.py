@@ -1,4 +1,4 @@
-"""`danshari archive` and `danshari recall`: what left the view, looked at from outside."""
+"""`danshari archive` and `danshari recall`: search, inspect and maintain the archive of originals."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from danshari.archive import Filters
 from danshari.archive import maintenance as keeping
 from danshari.archive.location import data_home, open_archive
 from danshari.archive.sqlite import SqliteArchive
-from danshari.cli.common import PATHS, emit_json, err, out, progress, table
+from danshari.cli.common import PATH_TYPE, emit_json, err, make_table, out, progress_bar
 from danshari.errors import ArgumentError, RecallError
 
-ARCHIVE = click.option(
-    "--archive", "where", type=PATHS, help="The archive's file. [default: archive.db in the data folder]"
+ARCHIVE_OPTION = click.option(
+    "--archive", "where", type=PATH_TYPE, help="The archive's file. [default: archive.db in the data folder]"
 )
-JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def opened(where: Path | None) -> SqliteArchive:
-    """Open an archive that exists."""
+def open_existing_archive(where: Path | None) -> SqliteArchive:
+    """Open an existing archive; raises ArgumentError if there is none."""
     path = where or data_home() / "archive.db"
     if not path.is_file():
         raise ArgumentError(f"{path}: no archive there; one is made by Compactor(archive=open_archive())")
@@ -34,14 +34,14 @@ def opened(where: Path | None) -> SqliteArchive:
 
 @click.command("recall")
 @click.argument("query")
-@ARCHIVE
+@ARCHIVE_OPTION
 @click.option("--session", default="", help="Only this session.")
 @click.option("--project", default="", help="Only this project.")
 @click.option("--path", default="", help="Only originals of files whose path holds this.")
 @click.option("--tool", default="", help="Only originals of this tool.")
 @click.option("--failed", is_flag=True, help="Only what failed: attempts that were ruled out.")
 @click.option("--limit", default=5, show_default=True, type=click.IntRange(1, 100))
-@JSON
+@JSON_OPTION
 def recall_command(
     query: str,
     where: Path | None,
@@ -57,7 +57,7 @@ def recall_command(
 
     QUERY: words, identifiers, a path, a command; or the id shown as `recall` or `archived as`.
     """
-    archive = opened(where)
+    archive = open_existing_archive(where)
     filters = Filters(session=session, project=project, path=path, name=tool, failed=True if failed else None)
     try:
         entry = archive.get(query.lower())
@@ -82,16 +82,17 @@ def recall_command(
         newer = f" · newer: {p.newer}" if p.newer else ""
         out.print(f"[bold]{p.entry.id}[/bold] {where_from} · round {p.entry.turn} · lines {p.start}-{p.end}{newer}",
                   highlight=False)  # fmt: skip
-        for line in _best(p.text, query):
+        for line in _best_lines(p.text, query):
             out.print(f"    {line[:160]}", highlight=False, markup=False)
 
 
-def _best(text: str, query: str, most: int = 4) -> list[str]:
-    from danshari.archive.words import words
+def _best_lines(text: str, query: str, most: int = 4) -> list[str]:
+    """Return the `most` lines that share most words with the query, in their original order."""
+    from danshari.archive.words import index_words
 
-    asked = set(words(query))
+    asked = set(index_words(query))
     lines = text.split("\n")
-    ranked = sorted(range(len(lines)), key=lambda n: (-len(asked & set(words(lines[n]))), n))[:most]
+    ranked = sorted(range(len(lines)), key=lambda n: (-len(asked & set(index_words(lines[n]))), n))[:most]
     return [lines[n].rstrip() for n in sorted(ranked)]
 
 
@@ -101,15 +102,15 @@ def archive_group() -> None:
 
 
 @archive_group.command("list")
-@ARCHIVE
-@JSON
-def list_command(where: Path | None, as_json: bool) -> None:
+@ARCHIVE_OPTION
+@JSON_OPTION
+def archive_list_command(where: Path | None, as_json: bool) -> None:
     """List the stored sessions, newest first."""
-    rows = opened(where).sessions()
+    rows = open_existing_archive(where).sessions()
     if as_json:
         emit_json(rows)
         return
-    shown = table("session", "last call", "edits", "originals", left=2)
+    shown = make_table("session", "last call", "edits", "originals", left=2)
     for row in rows:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["at"]))
         shown.add_row(row["session"], when, f"{row['edits']:,}", f"{row['originals']:,}")
@@ -118,18 +119,18 @@ def list_command(where: Path | None, as_json: bool) -> None:
 
 @archive_group.command("show")
 @click.argument("id")
-@ARCHIVE
-def show_command(id: str, where: Path | None) -> None:  # noqa: A002
+@ARCHIVE_OPTION
+def archive_show_command(id: str, where: Path | None) -> None:  # noqa: A002
     """Print one original, byte for byte, by its id (6 digits or more)."""
-    sys.stdout.buffer.write(opened(where).get(id.lower()).text.encode("utf-8", "surrogatepass"))
+    sys.stdout.buffer.write(open_existing_archive(where).get(id.lower()).text.encode("utf-8", "surrogatepass"))
 
 
 @archive_group.command("stats")
-@ARCHIVE
-@JSON
+@ARCHIVE_OPTION
+@JSON_OPTION
 def stats_command(where: Path | None, as_json: bool) -> None:
     """Count originals, sessions and bytes."""
-    found = keeping.statistics(opened(where))
+    found = keeping.archive_statistics(open_existing_archive(where))
     if as_json:
         emit_json(found)
         return
@@ -143,11 +144,11 @@ def stats_command(where: Path | None, as_json: bool) -> None:
 
 
 @archive_group.command("verify")
-@ARCHIVE
+@ARCHIVE_OPTION
 def verify_command(where: Path | None) -> None:
     """Read every original back and check the file; exit code 3 if anything is wrong."""
-    archive = opened(where)
-    problems = [*keeping.verify(archive), *archive.notes]
+    archive = open_existing_archive(where)
+    problems = [*keeping.verify_archive(archive), *archive.notes]
     for problem in problems:
         out.print(problem, highlight=False, markup=False)
     out.print(f"{len(problems)} problems" if problems else f"{len(archive):,} originals: all well", highlight=False)
@@ -156,7 +157,7 @@ def verify_command(where: Path | None) -> None:
 
 
 @archive_group.command("expire")
-@ARCHIVE
+@ARCHIVE_OPTION
 @click.option("--days", multiple=True, metavar="TIER=N", help="Days that a tier's originals stay; repeat. "
               "[default: transient 14, process 60, evidence 180, conclusion 730]")  # fmt: skip
 @click.option("--rounds", multiple=True, metavar="TIER=N", help="Rounds that a tier's originals stay; repeat.")
@@ -172,9 +173,9 @@ def expire_command(
     dry_run: bool,
 ) -> None:
     """Remove originals past their time; pinned ones stay. What is removed can no longer be recalled or undone."""
-    archive = opened(where)
-    by_days = {**keeping.DAYS, **_pairs("--days", days)}
-    by_rounds = {tier: int(n) for tier, n in _pairs("--rounds", rounds).items()}
+    archive = open_existing_archive(where)
+    by_days = {**keeping.EXPIRY_DAYS, **_parse_tier_limits("--days", days)}
+    by_rounds = {tier: int(n) for tier, n in _parse_tier_limits("--rounds", rounds).items()}
     gone = keeping.expire(
         archive,
         now=time.time(),
@@ -191,7 +192,8 @@ def expire_command(
     )
 
 
-def _pairs(option: str, given: tuple[str, ...]) -> dict[str, float]:
+def _parse_tier_limits(option: str, given: tuple[str, ...]) -> dict[str, float]:
+    """Parse repeated TIER=N options; raises ArgumentError for an unknown tier or a negative number."""
     from danshari.analysis.tiers import TIERS
 
     found = {}
@@ -207,20 +209,22 @@ def _pairs(option: str, given: tuple[str, ...]) -> dict[str, float]:
 
 
 @archive_group.command("export")
-@click.argument("target", type=PATHS)
-@ARCHIVE
+@click.argument("target", type=PATH_TYPE)
+@ARCHIVE_OPTION
 @click.option("--session", default="", help="Only this session's originals.")
 def export_command(target: Path, where: Path | None, session: str) -> None:
     """Write originals as JSON lines to TARGET (-: standard output)."""
-    archive = opened(where)
+    archive = open_existing_archive(where)
     count = -1
     if str(target) == "-":
-        for line in keeping.export(archive, session=session):
+        for line in keeping.export_archive(archive, session=session):
             sys.stdout.write(line + "\n")
         return
     beside = target.with_name(target.name + ".part")
-    with beside.open("w", encoding="utf-8") as file, progress() as bar:
-        for line in bar.track(keeping.export(archive, session=session), total=len(archive) + 1, description="writing"):
+    with beside.open("w", encoding="utf-8") as file, progress_bar() as bar:
+        for line in bar.track(
+            keeping.export_archive(archive, session=session), total=len(archive) + 1, description="writing"
+        ):
             file.write(line + "\n")
             count += 1
     beside.replace(target)
@@ -228,11 +232,11 @@ def export_command(target: Path, where: Path | None, session: str) -> None:
 
 
 @archive_group.command("import")
-@click.argument("source", type=PATHS)
-@ARCHIVE
+@click.argument("source", type=PATH_TYPE)
+@ARCHIVE_OPTION
 def import_command(source: Path, where: Path | None) -> None:
     """Take an export in; what is there already stays as it is."""
     archive = open_archive(where)
     with source.open(encoding="utf-8") as file:
-        count = keeping.load(archive, file)
+        count = keeping.import_archive(archive, file)
     err.print(f"{count:,} originals read; {len(archive):,} in {archive.path}", highlight=False)

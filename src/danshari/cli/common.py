@@ -1,4 +1,4 @@
-"""What commands share: consoles, reading sessions, work over two cores with a progress bar, JSON out."""
+"""Helpers that commands share: consoles, tables, session loading, parallel jobs and JSON output."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from rich.table import Table
 from danshari import data
 from danshari.core.pricing import Prices
 from danshari.errors import ArgumentError, SessionError
-from danshari.replay.prompt_cache import VECTORS
-from danshari.sessions import Recorded, read, session_files
+from danshari.replay.prompt_cache import PRICE_VECTORS
+from danshari.sessions import RecordedSession, read, session_files
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 R = TypeVar("R")
 
-PATHS = click.Path(path_type=Path)
+PATH_TYPE = click.Path(path_type=Path)
 _piped = sys.stdout is None or not sys.stdout.isatty()
 out = Console(width=132 if _piped and not os.environ.get("COLUMNS") else None)
 err = Console(stderr=True)
 
 
-def progress() -> Progress:
-    """Make a progress bar on standard error that vanishes when done, and does not appear when piped."""
+def progress_bar() -> Progress:
+    """Create a progress bar on standard error; it disappears when done and is off when piped."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -45,8 +45,8 @@ def progress() -> Progress:
     )
 
 
-def table(*columns: str, title: str | None = None, left: int = 1) -> Table:
-    """Make a narrow table; all columns but the first `left` hold numbers."""
+def make_table(*columns: str, title: str | None = None, left: int = 1) -> Table:
+    """Create a narrow table; all columns but the first `left` hold numbers."""
     made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for number, name in enumerate(columns):
         wide = number == 0 or left <= 2
@@ -59,16 +59,20 @@ def table(*columns: str, title: str | None = None, left: int = 1) -> Table:
     return made
 
 
-def load_sessions(paths: Sequence[Path]) -> tuple[list[Recorded], list[str]]:
-    """Read all sessions below `paths`; a named file that is none raises, one met in a folder is only noted."""
+def load_sessions(paths: Sequence[Path]) -> tuple[list[RecordedSession], list[str]]:
+    """Read all sessions below `paths`; return them, and notes on what was skipped.
+
+    Raises SessionError if a named file is no session, or none is found. Files met in a folder are only
+    noted.
+    """
     files = session_files(paths)
     named = {path for path in paths if not path.is_dir()}
-    sessions: list[Recorded] = []
+    sessions: list[RecordedSession] = []
     skipped: list[str] = []
-    with progress() as bar:
+    with progress_bar() as bar:
         for path in bar.track(files, description="reading"):
             try:
-                sessions += [s.placed(_collection(path, paths)) for s in read(path) if s.messages]
+                sessions += [s.set_collection(_collection_name(path, paths)) for s in read(path) if s.messages]
             except SessionError as error:
                 if path in named:
                     raise
@@ -80,15 +84,15 @@ def load_sessions(paths: Sequence[Path]) -> tuple[list[Recorded], list[str]]:
         if count > 1:
             skipped.append(f"{count} sessions share the id {path_id}")
     skipped += [f"{s.id}: {s.malformed} malformed records were left out" for s in sessions if s.malformed]
-    unknown = Counter(s.model for s in sessions if s.model and not data.model(s.model).known)
+    unknown = Counter(s.model for s in sessions if s.model and not data.find_model(s.model).known)
     skipped += [
         f"{n} session(s) name the model {name!r}, which has no row: default prices" for name, n in unknown.items()
     ]
     return sessions, skipped
 
 
-def _collection(file: Path, paths: Sequence[Path]) -> str:
-    """Name the folder of recordings a file belongs to: the first one below the path that was given."""
+def _collection_name(file: Path, paths: Sequence[Path]) -> str:
+    """Return the name of a file's collection: the first folder below the given path."""
     for path in paths:
         if path.is_dir() and file.is_relative_to(path):
             below = file.relative_to(path).parts
@@ -96,8 +100,8 @@ def _collection(file: Path, paths: Sequence[Path]) -> str:
     return file.resolve().parent.name
 
 
-def label(session_id: str, width: int = 14) -> str:
-    """Shorten an id so that what tells sessions apart stays: the beginning, and a part number at the end."""
+def shorten_id(session_id: str, width: int = 14) -> str:
+    """Shorten an id to `width` characters; the beginning and a part number at the end are kept."""
     if len(session_id) <= width:
         return session_id
     head, mark, part = session_id.partition("#")
@@ -105,9 +109,9 @@ def label(session_id: str, width: int = 14) -> str:
     return f"{head[: width - len(tail) - 1]}…{tail}"
 
 
-def each(work: Callable[[T], R], jobs: Sequence[T], description: str) -> list[R]:
-    """Run independent jobs over the cores, in order, with a progress bar."""
-    with progress() as bar:
+def run_jobs(work: Callable[[_T], R], jobs: Sequence[_T], description: str) -> list[R]:
+    """Run independent jobs in parallel processes, with a progress bar; results keep the order of the jobs."""
+    with progress_bar() as bar:
         task = bar.add_task(description, total=len(jobs))
         if len(jobs) < 4:
             results = []
@@ -130,32 +134,37 @@ def emit_json(value: Any) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON to a file, whole or not at all."""
+    """Write JSON to a file atomically."""
     beside = path.with_name(path.name + ".part")
     beside.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     beside.replace(path)
 
 
-def price_vector(text: str | None) -> Prices | None:
-    """Read `--prices`: the name of a vector (.10, .05, .025, .02) or read,write multipliers; None stays None."""
+def parse_prices(text: str | None) -> Prices | None:
+    """Parse `--prices`: a named vector (.10, .05, .025, .02) or READ,WRITE multipliers; None stays None.
+
+    Raises ArgumentError for anything else.
+    """
     if text is None:
         return None
-    if text in VECTORS:
-        return VECTORS[text]
+    if text in PRICE_VECTORS:
+        return PRICE_VECTORS[text]
     try:
         read_price, write_price = (float(part) for part in text.split(","))
     except ValueError:
-        raise ArgumentError(f"--prices {text!r}: give {', '.join(VECTORS)} or READ,WRITE such as 0.1,1.25") from None
+        raise ArgumentError(
+            f"--prices {text!r}: give {', '.join(PRICE_VECTORS)} or READ,WRITE such as 0.1,1.25"
+        ) from None
     return Prices(read=read_price, write=write_price)
 
 
-def percent(share: float) -> str:
-    """Write a share as a percentage."""
+def format_percent(share: float) -> str:
+    """Format a share (0 to 1) as a percentage."""
     return f"{100 * share:.1f} %"
 
 
-def notes(lines: Sequence[str], most: int = 5) -> None:
-    """Print notes to standard error, a few of them."""
+def print_notes(lines: Sequence[str], most: int = 5) -> None:
+    """Print at most `most` notes to standard error, and how many more there are."""
     for line in lines[:most]:
         err.print(f"[dim]note: {line}[/dim]", highlight=False, soft_wrap=True)
     if len(lines) > most:

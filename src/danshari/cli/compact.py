@@ -1,4 +1,4 @@
-"""`danshari compact`: one list of messages in, the messages to send out."""
+"""`danshari compact`: read messages and print those that should be sent."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from typing import Any
 import click
 
 from danshari import data
-from danshari.cli.common import PATHS, emit_json, err
+from danshari.cli.common import PATH_TYPE, emit_json, err
 from danshari.compaction import Compaction
 from danshari.compactor import Compactor, compact
 from danshari.core.summary import Request
 from danshari.errors import ArgumentError, ModelError, SessionError
-from danshari.formats import FORMATS, named
+from danshari.formats import FORMATS, find_format
 from danshari.pipeline.handover import handover_text
-from danshari.sessions import Recorded, read
+from danshari.sessions import RecordedSession, read
 from danshari.summarizers import Summarizer, endpoint, provider
-from danshari.summarizers.endpoint import KEYS, Style
+from danshari.summarizers.endpoint import KEY_VARIABLES, EndpointStyle
 
-SHOWN = ("document", "diff", "prompt")
+SHOW_CHOICES = ("document", "diff", "prompt")
 
 
 @click.command("compact")
-@click.argument("file", type=PATHS)
+@click.argument("file", type=PATH_TYPE)
 @click.option("--policy", default="balanced", show_default=True, help="Preset name or path of a policy file.")
 @click.option("--window", type=int, help="Context window in tokens. [default: the model's]")
 @click.option("--model", help="Model name, for window, prices and token estimate.")
@@ -38,13 +38,20 @@ SHOWN = ("document", "diff", "prompt")
 @click.option("--major", is_flag=True, help="Make a major compaction, whatever the size.")
 @click.option("--focus", help="What matters next; the hand-over keeps to it. Needs --major.")
 @click.option("--until", type=int, help="Let only the messages before this number leave. Needs --major.")
-@click.option("--summarizer", help="provider:model, or the URL of a compatible endpoint; may patch the hand-over. "
-              "Needs --major. [default: no model is asked]")  # fmt: skip
+@click.option(
+    "--summarizer",
+    help="provider:model, or the URL of a compatible endpoint; may patch the hand-over. "
+    "Needs --major. [default: no model is asked]",
+)
 @click.option("--summary-model", help="Model named to the summarizer. [default: the agent's]")
 @click.option("--summary-window", default=0, help="Context window of the summarizer, in tokens. [default: the agent's]")
-@click.option("--show", type=click.Choice(SHOWN), help="Print this instead of the messages: the hand-over, what leaves "
-              "and stays, or the prompt a summarizer would get. Needs --major.")  # fmt: skip
-@click.option("--out", "out_path", type=PATHS, help="Write the messages to this file instead of standard output.")
+@click.option(
+    "--show",
+    type=click.Choice(SHOW_CHOICES),
+    help="Print this instead of the messages: the hand-over, what leaves "
+    "and stays, or the prompt a summarizer would get. Needs --major.",
+)
+@click.option("--out", "out_path", type=PATH_TYPE, help="Write the messages to this file instead of standard output.")
 @click.option(
     "--json",
     "as_json",
@@ -76,9 +83,9 @@ def compact_command(
     for given, name in ((focus, "--focus"), (until, "--until"), (summarizer, "--summarizer"), (show, "--show")):
         if given is not None and not major:
             raise ArgumentError(f"{name} needs --major")
-    _check_out(out_path)
-    session = chosen(file, number)
-    if format_name and not fits(session, format_name):
+    _check_output_path(out_path)
+    session = read_one_session(file, number)
+    if format_name and not can_read_as(session, format_name):
         raise ArgumentError(f"{file} is {session.format}; --format {format_name} does not fit")
     if sent > len(session.messages):
         raise ArgumentError(f"--sent {sent}: {file} holds {len(session.messages)} messages")
@@ -92,26 +99,27 @@ def compact_command(
         asked: list[Request] = []
         door = None
         if summarizer and show != "prompt":
-            door = summarizer_of(summarizer, summary_model or "", summary_window)
-        result = _major(session, settings, focus, until, door, asked, ask=show != "prompt")
+            door = create_summarizer(summarizer, summary_model or "", summary_window)
+        result = _compact_major(session, settings, focus, until, door, asked, ask=show != "prompt")
         if show == "prompt":
             _print_prompt(asked)
             return
     else:
         result = compact(session.messages, sent=sent, **settings)
     err.print(str(result), highlight=False, markup=False, soft_wrap=True)
-    _write(result, session, out_path, show, as_json=as_json)
+    _write_result(result, session, out_path, show, as_json=as_json)
 
 
-def _check_out(out_path: Path | None) -> None:
+def _check_output_path(out_path: Path | None) -> None:
+    """Raise ArgumentError if the output path is a folder or its folder does not exist."""
     if out_path is not None and (out_path.is_dir() or not out_path.parent.is_dir()):
         raise ArgumentError(
             f"--out {out_path}: {'is a folder' if out_path.is_dir() else 'no such folder'}; name a file"
         )
 
 
-def chosen(file: Path, number: int) -> Recorded:
-    """Read one session of a file; raises ArgumentError or SessionError where there is none."""
+def read_one_session(file: Path, number: int) -> RecordedSession:
+    """Read session `number` (from 1) of a file; raises ArgumentError or SessionError if there is none."""
     sessions = list(read(file))
     if not 1 <= number <= len(sessions):
         raise ArgumentError(f"--session {number}: {file} holds {len(sessions)} session(s)")
@@ -123,8 +131,8 @@ def chosen(file: Path, number: int) -> Recorded:
     return session
 
 
-def _major(
-    session: Recorded,
+def _compact_major(
+    session: RecordedSession,
     settings: dict[str, Any],
     focus: str | None,
     until: int | None,
@@ -133,26 +141,35 @@ def _major(
     *,
     ask: bool,
 ) -> Compaction:
-    """Make a major compaction; what a summarizer was asked is noted."""
+    """Run a major compaction; requests to a summarizer are appended to `asked`.
 
-    def noted(request: Request) -> Any:
+    Without `ask` no summarizer is called, and only the request is recorded.
+    """
+
+    def record_request(request: Request) -> Any:
+        """Record a request and pass it on; raises ModelError if there is no summarizer."""
         asked.append(request)
         if door is None:
             raise ModelError("not asked: the prompt is only shown")
         return door.door(request)
 
-    spoken = replace(door, door=noted) if door else Summarizer(door=noted) if not ask else None
+    spoken = replace(door, door=record_request) if door else Summarizer(door=record_request) if not ask else None
     with err.status("working the hand-over out") if err.is_terminal else nullcontext():
         return Compactor(**settings, summarizer=spoken).compact(
             session.messages, force="full", focus=focus, until=until
         )
 
 
-def summarizer_of(name: str, model: str, window: int = 0) -> Summarizer:
-    """Make a summarizer of a URL or of provider:model; keys come from the environment."""
+def create_summarizer(name: str, model: str, window: int = 0) -> Summarizer:
+    """Create a summarizer from a URL or from provider:model; keys come from the environment.
+
+    Raises ArgumentError if a URL comes without a model.
+    """
     if name.startswith(("http://", "https://")):
-        style: Style = "anthropic" if name.rstrip("/").endswith("/messages") or "anthropic" in name else "openai-chat"
-        key = os.environ.get(KEYS[style], "")
+        style: EndpointStyle = (
+            "anthropic" if name.rstrip("/").endswith("/messages") or "anthropic" in name else "openai-chat"
+        )
+        key = os.environ.get(KEY_VARIABLES[style], "")
         if not model:
             raise ArgumentError(f"--summarizer {name}: name a model with --summary-model")
         return endpoint(name, model=model, key=key, style=style, window=window)
@@ -160,14 +177,18 @@ def summarizer_of(name: str, model: str, window: int = 0) -> Summarizer:
 
 
 def _print_prompt(asked: list[Request]) -> None:
+    """Print the last message of the first recorded request."""
     if not asked:
         err.print("nothing would be asked: no older round can leave, or the margin is too small", highlight=False)
     for request in asked[:1]:
-        for piece in named(request.format).split(request.messages[-1]):
+        for piece in find_format(request.format).split(request.messages[-1]):
             sys.stdout.write(piece.text + "\n")
 
 
-def _write(result: Compaction, session: Recorded, out_path: Path | None, show: str | None, *, as_json: bool) -> None:
+def _write_result(
+    result: Compaction, session: RecordedSession, out_path: Path | None, show: str | None, *, as_json: bool
+) -> None:
+    """Print or write the result as the options ask: document, diff, messages or JSON."""
     if show == "document":
         sys.stdout.write((handover_text(result.handover) if result.handover else "no hand-over was made") + "\n")
     elif show == "diff":
@@ -182,8 +203,8 @@ def _write(result: Compaction, session: Recorded, out_path: Path | None, show: s
         sys.stdout.write("\n")
 
 
-def _print_diff(result: Compaction, session: Recorded) -> None:
-    """Say of every message whether it stays, changes or leaves."""
+def _print_diff(result: Compaction, session: RecordedSession) -> None:
+    """Print one line per message: `=` stays, `-` leaves or changes, `+` is new; with its length in characters."""
     kept = {id(m) for m in result.messages}
     shown = [m for m in result.messages if id(m) not in {id(s) for s in session.messages}]
     for number, message in enumerate(session.messages):
@@ -194,6 +215,6 @@ def _print_diff(result: Compaction, session: Recorded) -> None:
         sys.stdout.write(f"+      {len(text):7} {text[:110]}\n")
 
 
-def fits(session: Recorded, name: str) -> bool:
-    """Say whether a session may be read as the named format: no message of it is unmistakably another's."""
+def can_read_as(session: RecordedSession, name: str) -> bool:
+    """Return whether a session may be read as format `name`: its messages are not unmistakably another's."""
     return session.format == name or not FORMATS[session.format].matches(session.messages)

@@ -1,4 +1,4 @@
-"""`danshari doctor`: the five classic symptoms, with cause, evidence and the policy field to turn."""
+"""`danshari doctor`: check a session for five symptoms; print cause, evidence and the field to change."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import click
 from danshari import data
 from danshari.archive.location import data_home, open_archive
 from danshari.archive.maintenance import last_turn
-from danshari.cli.common import PATHS, emit_json, out
-from danshari.cli.compact import chosen
+from danshari.cli.common import PATH_TYPE, emit_json, out
+from danshari.cli.compact import read_one_session
 from danshari.errors import SessionError
-from danshari.pipeline.resume import stored_session
+from danshari.pipeline.resume import load_stored_session
 from danshari.replay.diagnosis import Symptom, diagnose, diagnose_stored
 
 
@@ -21,7 +21,7 @@ from danshari.replay.diagnosis import Symptom, diagnose, diagnose_stored
 @click.argument("source", metavar="FILE|SESSION")
 @click.option("--policy", default="balanced", show_default=True, help="Preset or policy file to diagnose.")
 @click.option("--session", "number", default=1, show_default=True, help="Which session, if FILE holds several.")
-@click.option("--archive", "path", type=PATHS, help="Archive that holds SESSION. [default: the user's]")
+@click.option("--archive", "path", type=PATH_TYPE, help="Archive that holds SESSION. [default: the user's]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor_command(source: str, policy: str, number: int, path: Path | None, as_json: bool) -> None:
     """Diagnose the recorded session in FILE under a policy, or SESSION as the archive stored it.
@@ -31,7 +31,11 @@ def doctor_command(source: str, policy: str, number: int, path: Path | None, as_
     Exit code 3 if a compaction failed.
     """
     data.load_policy(policy)
-    found = diagnose(chosen(Path(source), number), policy) if Path(source).exists() else _stored(source, path)
+    found = (
+        diagnose(read_one_session(Path(source), number), policy)
+        if Path(source).exists()
+        else _diagnose_archived(source, path)
+    )
     if as_json:
         emit_json([
             {"symptom": s.name, "seen": s.seen, "of": s.of, "cause": s.cause, "turn": s.turn,
@@ -50,12 +54,13 @@ def doctor_command(source: str, policy: str, number: int, path: Path | None, as_
         sys.exit(3)
 
 
-def _stored(name: str, path: Path | None) -> list[Symptom]:
+def _diagnose_archived(name: str, path: Path | None) -> list[Symptom]:
+    """Diagnose a session stored in the archive; raises SessionError if there is none of that name."""
     where = path if path is not None else data_home() / "archive.db"
     if not where.exists():
         raise SessionError(f"{name}: no such file, and no archive at {where} that could hold such a session")
     with open_archive(where) as archive:
-        session = stored_session(archive, name)
+        session = load_stored_session(archive, name)
         if session is None:
             known = [row["session"] for row in archive.sessions()][:5]
             raise SessionError(f"{name}: no such file, and no such session in {where}; newest there: "

@@ -1,23 +1,23 @@
-"""`danshari replay --explain ROUND`: everything that was decided before one request, and why."""
+"""`danshari replay --explain ROUND`: print everything that was decided before one request, and why."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from danshari.analysis.tiers import tier_of
-from danshari.cli.common import emit_json, out, table
+from danshari.cli.common import emit_json, make_table, out
 from danshari.compaction import Compaction
 from danshari.compactor import Compactor
 from danshari.core.edits import Replace
 from danshari.core.pricing import Prices
 from danshari.errors import ArgumentError
-from danshari.formats import named
-from danshari.replay.prompt_cache import cuts
-from danshari.sessions import Recorded
+from danshari.formats import find_format
+from danshari.replay.prompt_cache import request_boundaries
+from danshari.sessions import RecordedSession
 
 
-def explain(
-    session: Recorded,
+def explain_request(
+    session: RecordedSession,
     policy: str,
     number: int,
     *,
@@ -26,8 +26,11 @@ def explain(
     window: int | None,
     as_json: bool,
 ) -> None:
-    """Live through a session up to request `number` and print that decision."""
-    places = list(cuts(session, named(session.format)))
+    """Replay a session up to request `number` (from 1) and print that decision.
+
+    Raises ArgumentError if the session has no such request.
+    """
+    places = list(request_boundaries(session, find_format(session.format)))
     if not 1 <= number <= len(places):
         raise ArgumentError(f"--explain {number}: {session.id} has requests 1 to {len(places)}")
     engine = Compactor(
@@ -40,12 +43,13 @@ def explain(
         return
     out.print(f"[bold]{session.id} · request {number} of {len(places)}[/bold]", highlight=False)
     out.print(str(result), highlight=False, markup=False, soft_wrap=True)
-    _signals(result)
-    _edits(engine, result)
-    _held(engine, result)
+    _print_signals(result)
+    _print_edits(engine, result)
+    _print_held_back(engine, result)
 
 
-def _signals(result: Compaction) -> None:
+def _print_signals(result: Compaction) -> None:
+    """Print the signals, and the reason if nothing was edited."""
     s = result.signals
     parts = [
         f"phase {s.phase} for {s.phase_rounds} rounds", f"density {s.density:.2f}", f"repeats {s.repeats}",
@@ -59,11 +63,12 @@ def _signals(result: Compaction) -> None:
         out.print(f"no edit ({reason})", highlight=False, markup=False)
 
 
-def _edits(engine: Compactor, result: Compaction) -> None:
+def _print_edits(engine: Compactor, result: Compaction) -> None:
+    """Print one row per committed edit."""
     facts = engine.facts
     if not result.edits or facts is None:
         return
-    shown = table("item", "why", "pass", "tier", "round", "characters", left=2, title="edits")
+    shown = make_table("item", "why", "pass", "tier", "round", "characters", left=2, title="edits")
     for edit in result.edits:
         if isinstance(edit, Replace):
             at = facts.index[edit.id]
@@ -78,11 +83,14 @@ def _edits(engine: Compactor, result: Compaction) -> None:
     out.print(shown)
 
 
-def _held(engine: Compactor, result: Compaction) -> None:
+def _print_held_back(engine: Compactor, result: Compaction) -> None:
+    """Print the 20 largest edits that were proposed but do not pay yet."""
     facts = engine.facts
     if not result.held or facts is None:
         return
-    shown = table("item", "why", "pass", "tier", "round", "tokens", left=2, title="held back: these do not pay yet")
+    shown = make_table(
+        "item", "why", "pass", "tier", "round", "tokens", left=2, title="held back: these do not pay yet"
+    )
     for held in sorted(result.held, key=lambda h: -h.freed)[:20]:
         at: Any = next((n for n, item in enumerate(facts.items) if item.id == held.id), None)
         if at is not None:

@@ -1,4 +1,4 @@
-"""`danshari handover`: the document of a recorded session, to move to a new session or another agent."""
+"""`danshari handover`: print the hand-over of a recorded session, for a new session or another agent."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 import click
 
 from danshari import data
-from danshari.cli.common import PATHS, emit_json, err
-from danshari.cli.compact import chosen
+from danshari.cli.common import PATH_TYPE, emit_json, err
+from danshari.cli.compact import read_one_session
 from danshari.pipeline.handover import handover, handover_text
 
 
 @click.command("handover")
-@click.argument("file", type=PATHS)
+@click.argument("file", type=PATH_TYPE)
 @click.option("--size", default=16_000, show_default=True, help="Characters, the user's words and rules aside.")
 @click.option("--hard", is_flag=True, help="Hold the size for everything: even the user's words are chosen from.")
-@click.option("--language", type=click.Choice(sorted(data.phrases())), help="[default: that of the user's words]")
+@click.option("--language", type=click.Choice(sorted(data.load_phrases())), help="[default: that of the user's words]")
 @click.option("--focus", default="", help="What matters next; key lines keep to it.")
 @click.option("--restore", default=0, show_default=True, help="Characters of files shown as last seen.")
 @click.option("--session", "number", default=1, show_default=True, help="Which session, if FILE holds several.")
-@click.option("--out", "out_path", type=PATHS, help="Write the document to this file.")
+@click.option("--out", "out_path", type=PATH_TYPE, help="Write the document to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the document as JSON, with sources and times.")
 def handover_command(
     file: Path,
@@ -38,7 +38,7 @@ def handover_command(
 
     Code alone works it out, the same bytes every time; secrets are masked.
     """
-    session = chosen(file, number)
+    session = read_one_session(file, number)
     document = handover(
         session.messages,
         size=size,

@@ -1,4 +1,4 @@
-"""`danshari policy`: the presets and what their knobs do."""
+"""`danshari policy`: list, show and explain policies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from danshari import data
-from danshari.cli.common import emit_json, out, table
+from danshari.cli.common import emit_json, make_table, out
 from danshari.core.policy import policy_fields
 
 
@@ -19,26 +19,27 @@ def policy() -> None:
 
 @policy.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def list_command(as_json: bool) -> None:
+def policy_list_command(as_json: bool) -> None:
     """List the presets with the first line of their comment."""
-    rows = {name: _about(data.policy_text(name)) for name in data.policy_names()}
+    rows = {name: _first_comment(data.policy_text(name)) for name in data.policy_names()}
     if as_json:
         emit_json(rows)
         return
-    shown = table("policy", "what it is for", left=2)
+    shown = make_table("policy", "what it is for", left=2)
     for name, about in rows.items():
         shown.add_row(name, about)
     out.print(shown)
 
 
-def _about(text: str) -> str:
+def _first_comment(text: str) -> str:
+    """Return the first comment line of a policy file; "" if there is none."""
     first = text.lstrip().splitlines()[0] if text.strip() else ""
     return first.lstrip("# ").strip() if first.startswith("#") else ""
 
 
 @policy.command("show")
 @click.argument("name")
-def show_command(name: str) -> None:
+def policy_show_command(name: str) -> None:
     """Print a preset's file, a start for your own: save it, change it, pass its path as --policy."""
     click.echo(data.policy_text(name).rstrip())
     click.echo(f"# Fields not listed keep their defaults: danshari policy explain {name}")
@@ -54,7 +55,7 @@ def explain_command(name: str, as_json: bool) -> None:
         emit_json({k: list(v) if isinstance(v, tuple) else v for k, v in values.items()})
         return
     default = asdict(data.load_policy("balanced"))
-    shown_table = table("knob", "value", "what it does", left=3)
+    shown_table = make_table("knob", "value", "what it does", left=3)
     for field, text in policy_fields().items():
         value = values[field]
         shown = ", ".join(value) if isinstance(value, tuple) else str(value)

@@ -1,4 +1,4 @@
-"""`danshari proxy`, `wrap` and `status`."""
+"""`danshari proxy`, `danshari wrap` and `danshari status`: run the proxy and show what it did."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import Any
 
 import click
 
-from danshari.cli.common import PATHS, emit_json, err, out, table
+from danshari.cli.common import PATH_TYPE, emit_json, err, make_table, out
 from danshari.errors import ArgumentError
-from danshari.proxy.settings import Settings, load, upstream
+from danshari.proxy.settings import Settings, load_settings, parse_upstream
 
 
-def _settings_options(command: Any) -> Any:
-    """Add the options that every command which starts a proxy has."""
+def _add_settings_options(command: Any) -> Any:
+    """Add the options shared by all commands that start a proxy."""
     for option in reversed((
         click.option("--upstream", "upstreams", multiple=True, metavar="[NAME=]URL",
                      help="Where requests go; without a name: all of them. [default: the providers' own]"),
@@ -32,18 +32,19 @@ def _settings_options(command: Any) -> Any:
         click.option("--recall", type=click.Choice(["auto", "on", "off"]), help="Recall tools. [default: auto]"),
         click.option("--handover", type=click.Choice(["code", "model"]), help="Who writes hand-overs. [default: code]"),
         click.option("--off", is_flag=True, default=None, help="Pass everything through untouched."),
-        click.option("--config", type=PATHS, help="Settings as TOML."),
+        click.option("--config", type=PATH_TYPE, help="Settings as TOML."),
     )):  # fmt: skip
         command = option(command)
     return command
 
 
-def _settings(config: Path | None, upstreams: tuple[str, ...], **given: Any) -> Settings:
-    return load(config, {**given, "upstreams": dict(map(upstream, upstreams))})
+def _settings_from_options(config: Path | None, upstreams: tuple[str, ...], **given: Any) -> Settings:
+    """Load the settings from the options of a command."""
+    return load_settings(config, {**given, "upstreams": dict(map(parse_upstream, upstreams))})
 
 
 @click.command("proxy")
-@_settings_options
+@_add_settings_options
 @click.option("--host", help="Address to listen on. [default: 127.0.0.1]")
 @click.option("--log", type=click.Choice(["off", "json"]), default="json", show_default=True,
               help="One line a request on standard error, without content.")  # fmt: skip
@@ -53,12 +54,12 @@ def proxy_command(config: Path | None, upstreams: tuple[str, ...], log: str, **g
     Every setting can also stand in the --config file or in an environment variable DANSHARI_PROXY_<NAME>. The page at
     / and `danshari status` show sessions and savings; /metrics is for Prometheus.
     """
-    from danshari.proxy.server import address, listening, serve
+    from danshari.proxy.server import base_url_of, bind_socket, serve
 
-    settings = _settings(config, upstreams, **given)
-    _logging(log)
-    taken = listening(settings)
-    base = address(taken)
+    settings = _settings_from_options(config, upstreams, **given)
+    _configure_logging(log)
+    taken = bind_socket(settings)
+    base = base_url_of(taken)
 
     def ready() -> None:
         err.print(
@@ -71,7 +72,8 @@ def proxy_command(config: Path | None, upstreams: tuple[str, ...], log: str, **g
     serve(settings, taken, ready=ready)
 
 
-def _logging(log: str) -> None:
+def _configure_logging(log: str) -> None:
+    """Send the proxy's log to standard error if `log` is "json"."""
     if log == "json":
         shown = logging.StreamHandler(sys.stderr)
         shown.setFormatter(logging.Formatter("%(message)s"))
@@ -82,7 +84,7 @@ def _logging(log: str) -> None:
 
 
 @click.command("wrap", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@_settings_options
+@_add_settings_options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def wrap_command(config: Path | None, upstreams: tuple[str, ...], command: tuple[str, ...], **given: Any) -> None:
     """Run an agent behind a proxy of its own: danshari wrap -- claude "fix the tests".
@@ -90,20 +92,22 @@ def wrap_command(config: Path | None, upstreams: tuple[str, ...], command: tuple
     The proxy lives as long as the agent; nothing is written into the agent's files. The exit code is the agent's.
     Where a base URL was set before, requests go on to it.
     """
-    from danshari.proxy.server import address, listening, server_of
-    from danshari.proxy.wrap import environment, row_of
+    from danshari.proxy.server import base_url_of, bind_socket, create_server
+    from danshari.proxy.wrap import find_agent_profile, upstreams_from_environment
 
     if not command:
-        from danshari.proxy.sessions.clients import agents
+        from danshari.proxy.sessions.clients import load_agent_profiles
 
-        raise ArgumentError(f"name what to run, such as `danshari wrap -- claude`; known: {', '.join(agents())}")
-    agent = row_of(command[0])
-    before = {**environment(agent, os.environ), **dict(map(upstream, upstreams))}
+        raise ArgumentError(
+            f"name what to run, such as `danshari wrap -- claude`; known: {', '.join(load_agent_profiles())}"
+        )
+    agent = find_agent_profile(command[0])
+    before = {**upstreams_from_environment(agent, os.environ), **dict(map(parse_upstream, upstreams))}
     here = {"port": given["port"] or 0, "host": "127.0.0.1", "token": "", "upstreams": before}
-    settings = load(config, {**given, **here})
-    taken, up = listening(settings), threading.Event()
-    base = address(taken)
-    server = server_of(settings, ready=up.set)
+    settings = load_settings(config, {**given, **here})
+    taken, up = bind_socket(settings), threading.Event()
+    base = base_url_of(taken)
+    server = create_server(settings, ready=up.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
     thread.start()
     if not up.wait(15):
@@ -111,16 +115,16 @@ def wrap_command(config: Path | None, upstreams: tuple[str, ...], command: tuple
     variables = {name: value.format(base=base, port=base.rpartition(":")[2]) for name, value in agent.sets.items()}
     arguments = [part.format(base=base) for part in agent.arguments]
     try:
-        code = _waited([command[0], *arguments, *command[1:]], {**os.environ, **variables})
+        code = _run_agent([command[0], *arguments, *command[1:]], {**os.environ, **variables})
     finally:
-        _summary(base)
+        _print_summary(base)
         server.should_exit = True
         thread.join(settings.drain_seconds)
     sys.exit(code)
 
 
-def _waited(line: list[str], environment: dict[str, str]) -> int:
-    """Run the agent to its end; an interrupt is the agent's to handle."""
+def _run_agent(line: list[str], environment: dict[str, str]) -> int:
+    """Run the agent and return its exit code; SIGINT is left to the agent."""
     try:
         process = subprocess.Popen(line, env=environment)
     except FileNotFoundError:
@@ -132,10 +136,10 @@ def _waited(line: list[str], environment: dict[str, str]) -> int:
         signal.signal(signal.SIGINT, before)
 
 
-def _summary(base: str) -> None:
-    """Say what the run came to, where that can be had."""
+def _print_summary(base: str) -> None:
+    """Print the proxy's totals, if it answers."""
     try:
-        found = _asked(f"{base}/status.json")
+        found = _fetch_status(f"{base}/status.json")
     except ArgumentError:
         return
     total = found["total"]
@@ -155,11 +159,11 @@ def _summary(base: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status_command(url: str, token: str, as_json: bool) -> None:
     """Show a running proxy's sessions: tokens before and after, edits, dollars."""
-    found = _asked(f"{url.rstrip('/')}/status.json", token)
+    found = _fetch_status(f"{url.rstrip('/')}/status.json", token)
     if as_json:
         emit_json(found)
         return
-    shown = table("session", "client", "model", "requests", "tokens", "→", "edits", "faults", "$", "last decision")
+    shown = make_table("session", "client", "model", "requests", "tokens", "→", "edits", "faults", "$", "last decision")
     for row in found["sessions"]:
         shown.add_row(
             row["session"].removeprefix("proxy-"), row["client"] or "–", row["model"], str(row["requests"]),
@@ -175,7 +179,8 @@ def status_command(url: str, token: str, as_json: bool) -> None:
     )  # fmt: skip
 
 
-def _asked(url: str, token: str = "") -> dict[str, Any]:
+def _fetch_status(url: str, token: str = "") -> dict[str, Any]:
+    """Fetch and parse a proxy's status; raises ArgumentError if none answers."""
     request = urllib.request.Request(url, headers={"x-danshari-token": token} if token else {})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:

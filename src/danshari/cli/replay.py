@@ -1,4 +1,4 @@
-"""`danshari replay`: sessions round by round under policies."""
+"""`danshari replay`: replay recorded sessions round by round under policies."""
 
 from __future__ import annotations
 
@@ -9,23 +9,34 @@ from typing import Any
 import click
 
 from danshari import data
-from danshari.cli.common import PATHS, each, emit_json, label, load_sessions, notes, out, percent, price_vector, table
-from danshari.cli.explain import explain
+from danshari.cli.common import (
+    PATH_TYPE,
+    emit_json,
+    format_percent,
+    load_sessions,
+    make_table,
+    out,
+    parse_prices,
+    print_notes,
+    run_jobs,
+    shorten_id,
+)
+from danshari.cli.explain import explain_request
 from danshari.core.pricing import Prices
 from danshari.errors import ArgumentError
-from danshari.replay.replay import Replayed, replay
-from danshari.sessions import Recorded
+from danshari.replay.replay import ReplayResult, replay
+from danshari.sessions import RecordedSession
 
-Job = tuple[Recorded, str, Prices | None, str | None, int | None, bool]
+ReplayJob = tuple[RecordedSession, str, Prices | None, str | None, int | None, bool]
 
 
-def _work(job: Job) -> Replayed:
+def _replay_job(job: ReplayJob) -> ReplayResult:
     session, policy, prices, model, window, idle = job
     return replay(session, policy, prices=prices, model=model, window=window, idle=idle, check=True, measure=True)
 
 
 @click.command("replay")
-@click.argument("paths", nargs=-1, required=True, type=PATHS)
+@click.argument("paths", nargs=-1, required=True, type=PATH_TYPE)
 @click.option(
     "--policy", "policies", multiple=True, default=("balanced",), show_default=True, help="Repeat for several."
 )
@@ -54,33 +65,34 @@ def replay_command(
     """
     for name in policies:
         data.load_policy(name)
-    vector = price_vector(prices)
+    vector = parse_prices(prices)
     sessions, skipped = load_sessions(paths)
     if explained is not None:
         if len(sessions) > 1 or len(policies) > 1:
             raise ArgumentError("--explain needs one session and one policy; name one file")
-        explain(sessions[0], policies[0], explained, prices=vector, model=model, window=window, as_json=as_json)
+        explain_request(sessions[0], policies[0], explained, prices=vector, model=model, window=window, as_json=as_json)
         return
     if idle and not any(s.times for s in sessions):
         skipped.append("--idle changes nothing: these recordings hold no times")
     names = ["off", *(p for p in policies if p != "off")]
-    jobs: list[Job] = [(s, name, vector, model, window, idle) for s in sessions for name in names]
-    results = each(_work, jobs, "replaying")
+    jobs: list[ReplayJob] = [(s, name, vector, model, window, idle) for s in sessions for name in names]
+    results = run_jobs(_replay_job, jobs, "replaying")
     groups = [results[n : n + len(names)] for n in range(0, len(results), len(names))]
     if as_json:
-        emit_json({"skipped": skipped, "sessions": [_as_dict(r, group[0]) for group in groups for r in group]})
+        emit_json({"skipped": skipped, "sessions": [_result_dict(r, group[0]) for group in groups for r in group]})
     else:
-        notes(skipped)
+        print_notes(skipped)
         if rounds or (rounds is None and len(sessions) == 1):
             for result in (r for group in groups for r in group[1:] or group):
-                _rounds(result)
-        _summary(groups)
+                _print_rounds(result)
+        _print_summary(groups)
     bad = [r for r in results if r.faults or any(x.problems for x in r.rounds)]
     if bad:
         sys.exit(3)
 
 
-def _as_dict(result: Replayed, base: Replayed) -> dict[str, Any]:
+def _result_dict(result: ReplayResult, base: ReplayResult) -> dict[str, Any]:
+    """Return a replayed session as JSON values; `base` is the same session under the policy `off`."""
     return {
         "session": result.session,
         "policy": result.policy,
@@ -112,8 +124,9 @@ def _as_dict(result: Replayed, base: Replayed) -> dict[str, Any]:
     }
 
 
-def _rounds(result: Replayed) -> None:
-    shown = table(
+def _print_rounds(result: ReplayResult) -> None:
+    """Print one row per request of a replayed session."""
+    shown = make_table(
         "why",
         "valid",
         "round",
@@ -126,7 +139,7 @@ def _rounds(result: Replayed) -> None:
         title=f"{result.session} · {result.policy} · {result.model}",
     )
     for r in result.rounds:
-        share = percent(r.cached / r.tokens) if r.tokens else "–"
+        share = format_percent(r.cached / r.tokens) if r.tokens else "–"
         shown.add_row(
             r.trigger,
             "; ".join(r.problems) or "yes",
@@ -140,31 +153,33 @@ def _rounds(result: Replayed) -> None:
     out.print(shown)
 
 
-def _share(pair: list[float] | None) -> str:
+def _format_share(pair: list[float] | None) -> str:
+    """Format a pair of (count, total) as percent/total."""
     return f"{100 * pair[0] / pair[1]:.0f}/{pair[1]:.0f}" if pair and pair[1] else "–"
 
 
-def _summary(groups: list[list[Replayed]]) -> None:
+def _print_summary(groups: list[list[ReplayResult]]) -> None:
+    """Print one row per session and policy; ratios are relative to the policy `off`."""
     wide = out.width >= 100
     names = ["session", "policy", "requests", "$", "ratio", "hits", "edits"]
-    shown = table(*names, *(["tokens", "rewrites", "recent", "bad"] if wide else []), left=2)
+    shown = make_table(*names, *(["tokens", "rewrites", "recent", "bad"] if wide else []), left=2)
     for group in groups:
         base = group[0]
         for r in group:
             cells = [
-                label(r.session),
+                shorten_id(r.session),
                 r.policy,
                 str(len(r.rounds)),
                 f"{r.prices.dollars(r.cost):.2f}",
                 f"{r.cost / base.cost:.2f}" if base.cost else "–",
                 f"{r.hit_rate:.2f}",
-                _share(r.tally.get("edits")),
+                _format_share(r.tally.get("edits")),
             ]
             if wide:
                 cells += [
                     f"{r.tokens / base.tokens:.2f}" if base.tokens else "–",
                     str(r.rewrites),
-                    _share(r.tally.get("hot")),
+                    _format_share(r.tally.get("hot")),
                     str(sum(bool(x.problems) for x in r.rounds) + len(r.faults)),
                 ]
             shown.add_row(*cells)

@@ -1,4 +1,8 @@
-"""Changes as data: what was replaced, folded, dropped, restored or inserted, and the view that results."""
+"""Edits as data, and the view that results from applying them to a conversation.
+
+An edit replaces, folds, drops, restores or inserts items. A ledger is the sequence of all edits;
+the originals are never changed.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,16 @@ from danshari.core.items import (
     Digest,
     Item,
     ItemId,
-    hashed,
+    hash_strings,
 )
 
-FORMAT = 1
+EDIT_FORMAT = 1
 """Format number of stored edits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replace:
-    """One item's text becomes `text`; the empty text leaves a reasoning block out."""
+    """The item's text becomes `text`; an empty text removes a reasoning block."""
 
     id: ItemId
     text: str
@@ -32,7 +36,11 @@ class Replace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fold:
-    """All items from `first` to `last` become the hand-over `text`; `keep` items follow it in order."""
+    """A span of items becomes one user message, the hand-over.
+
+    Items from `first` to `last` leave the view, those in `keep` excepted, which follow the hand-over in
+    order.
+    """
 
     first: ItemId
     last: ItemId
@@ -46,7 +54,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
-    """Whole rounds from `first` to `last` leave the view; user and system items between them stay."""
+    """The assistant and tool items from `first` to `last` leave the view; user and system items stay."""
 
     first: ItemId
     last: ItemId
@@ -57,7 +65,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restore:
-    """The item is shown as it was, whatever earlier edits said."""
+    """The item is shown in its original form again, whatever earlier edits did to it."""
 
     id: ItemId
     by: str = ""
@@ -67,7 +75,7 @@ class Restore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insert:
-    """Items that the caller's messages lack follow `after` (recall hops answered on the agent's behalf)."""
+    """Items that the caller's messages lack are shown after the item `after`, such as answered recall calls."""
 
     after: ItemId
     items: tuple[Item, ...]
@@ -101,14 +109,14 @@ def edit_from_dict(data: Mapping[str, Any]) -> Edit:
     return edit
 
 
-def covering(items: Iterable[Item]) -> Digest:
-    """Hash the digests that a Fold swallows."""
-    return Digest(hashed(*(item.digest for item in items)))
+def digest_items(items: Iterable[Item]) -> Digest:
+    """Return one digest for a sequence of items, by which a Fold recognises the span it was made for."""
+    return Digest(hash_strings(*(item.digest for item in items)))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Effects:
-    """A ledger resolved over one conversation: positions only, newest edit wins."""
+    """The result of applying a ledger to one conversation, by item position; the newest edit wins."""
 
     texts: dict[int, Replace] = field(default_factory=dict)
     gone: dict[int, Edit] = field(default_factory=dict)
@@ -117,21 +125,26 @@ class Effects:
     inserts: dict[int, Insert] = field(default_factory=dict)
     void: list[Edit] = field(default_factory=list)
 
-    def shown(self, position: int) -> bool:
-        """Say whether the item at `position` is still in the view, changed or not."""
+    def is_shown(self, position: int) -> bool:
+        """Return whether the item at `position` is still in the view, changed or not."""
         return position not in self.gone
 
 
-def resolve(ledger: Iterable[Edit], items: Sequence[Item], index: Mapping[ItemId, int]) -> Effects:
-    """Resolve edits over the original items; a missing target, absent `seen` or mismatched cover makes an edit void."""
+def resolve_edits(ledger: Iterable[Edit], items: Sequence[Item], index: Mapping[ItemId, int]) -> Effects:
+    """Apply edits to the original items and return their effects.
+
+    An edit is void, and listed as such, if its target or its `seen` item is missing, or if a Fold's
+    digest differs.
+    """
     effects = Effects()
     for edit in ledger:
-        if (edit.seen and edit.seen not in index) or not _apply(effects, edit, items, index):
+        if (edit.seen and edit.seen not in index) or not _apply_edit(effects, edit, items, index):
             effects.void.append(edit)
     return effects
 
 
-def _apply(effects: Effects, edit: Edit, items: Sequence[Item], index: Mapping[ItemId, int]) -> bool:
+def _apply_edit(effects: Effects, edit: Edit, items: Sequence[Item], index: Mapping[ItemId, int]) -> bool:
+    """Apply one edit to `effects`; return False if it does not fit the items."""
     if isinstance(edit, Replace | Restore):
         at = index.get(edit.id)
         if at is None or (isinstance(edit, Replace) and at in effects.gone):
@@ -141,7 +154,7 @@ def _apply(effects: Effects, edit: Edit, items: Sequence[Item], index: Mapping[I
         else:
             effects.texts.pop(at, None)
             effects.gone.pop(at, None)
-            _unfold(effects, at)
+            _remove_unused_folds(effects, at)
         return True
     if isinstance(edit, Insert):
         at = index.get(edit.after)
@@ -158,18 +171,22 @@ def _apply(effects: Effects, edit: Edit, items: Sequence[Item], index: Mapping[I
             if items[at].role in ("assistant", "tool"):
                 effects.gone[at] = edit
         return True
-    return _fold(effects, edit, span, items, index)
+    return _apply_fold(effects, edit, span, items, index)
 
 
-def _unfold(effects: Effects, at: int) -> None:
-    """Let a hand-over go with the last of the items it stood for."""
+def _remove_unused_folds(effects: Effects, at: int) -> None:
+    """Remove the fold around position `at` once none of the items it covers is hidden any more."""
     for start, (end, _) in list(effects.folds.items()):
         if start <= at <= end and not any(n in effects.gone for n in range(start, end + 1)):
             del effects.folds[start]
 
 
-def _fold(effects: Effects, edit: Fold, span: range, items: Sequence[Item], index: Mapping[ItemId, int]) -> bool:
-    if covering(items[at] for at in span) != edit.covers:
+def _apply_fold(effects: Effects, edit: Fold, span: range, items: Sequence[Item], index: Mapping[ItemId, int]) -> bool:
+    """Apply a fold; return False if its digest differs or if it partly overlaps an earlier fold.
+
+    Earlier folds that lie inside the span are replaced.
+    """
+    if digest_items(items[at] for at in span) != edit.covers:
         return False
     for start, (end, _) in list(effects.folds.items()):
         inside = span[0] <= start and end <= span[-1]
@@ -189,7 +206,7 @@ def _fold(effects: Effects, edit: Fold, span: range, items: Sequence[Item], inde
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the model will read: the original items and the effects of the ledger on them."""
+    """What the model will read: the original items together with the effects of the ledger."""
 
     items: Sequence[Item]
     effects: Effects
@@ -200,7 +217,7 @@ class View:
         for at, item in enumerate(self.items):
             if at in self.effects.folds:
                 _, fold = self.effects.folds[at]
-                shown.append(_handover(item, fold))
+                shown.append(_handover_item(item, fold))
             if at not in self.effects.gone:
                 edit = self.effects.texts.get(at)
                 if edit is None:
@@ -212,10 +229,11 @@ class View:
         return tuple(shown)
 
 
-def _handover(item: Item, fold: Fold) -> Item:
-    digest = Digest(hashed("text", "user", "", fold.text, ""))
+def _handover_item(item: Item, fold: Fold) -> Item:
+    """Build the user item that shows a fold's hand-over text."""
+    digest = Digest(hash_strings("text", "user", "", fold.text, ""))
     return Item(
-        id=ItemId(hashed(fold.first, digest)[:24]),
+        id=ItemId(hash_strings(fold.first, digest)[:24]),
         digest=digest,
         role="user",
         kind="text",
@@ -226,18 +244,18 @@ def _handover(item: Item, fold: Fold) -> Item:
 
 
 def view(conversation: Sequence[Item], ledger: Iterable[Edit]) -> View:
-    """Resolve `ledger` over `conversation`."""
+    """Return the view that results from applying `ledger` to `conversation`."""
     index = {item.id: at for at, item in enumerate(conversation)}
-    return View(conversation, resolve(ledger, conversation, index))
+    return View(conversation, resolve_edits(ledger, conversation, index))
 
 
-def dead_reasoning(
+def find_stale_reasoning(
     ledger: Iterable[Edit], effects: Effects, items: Sequence[Item], index: Mapping[ItemId, int]
 ) -> list[int]:
-    """Find shown bound reasoning whose prefix is no longer the one it was made under.
+    """Find shown reasoning blocks that are bound to a prefix which has changed since they were made.
 
-    A block in turn T is dead iff some earlier item's shown state changed at or after turn T; for a single
-    edit that is turn(target) < T <= turn(seen), and a Restore counts as a change like any other.
+    A block of turn T is stale if what is shown of some earlier item changed at or after turn T. For a
+    single edit that means turn(target) < T <= turn(seen). A Restore counts as a change like any other.
     """
     spans = _stale_turns(ledger, effects, items, index)
     if not spans:
@@ -249,7 +267,7 @@ def dead_reasoning(
         reach.append(max(end, reach[-1] if reach else -1))
     dead = []
     for at, item in enumerate(items):
-        if item.bound and effects.shown(at) and at not in effects.texts:
+        if item.bound and effects.is_shown(at) and at not in effects.texts:
             before = bisect.bisect_left(starts, item.turn)
             if before and reach[before - 1] >= item.turn:
                 dead.append(at)
@@ -259,7 +277,7 @@ def dead_reasoning(
 def _stale_turns(
     ledger: Iterable[Edit], effects: Effects, items: Sequence[Item], index: Mapping[ItemId, int]
 ) -> list[tuple[int, int]]:
-    """List turn intervals (after, up to) in which some item that an edit touched was shown otherwise than today."""
+    """List turn intervals (after, up to] in which an edited item was shown differently than it is now."""
     history: dict[int, list[tuple[int, object]]] = {}
     void = set(map(id, effects.void))
     for edit in ledger:

@@ -1,7 +1,7 @@
-"""A hand-over as compact Markdown in the conversation's language, and back.
+"""Render a hand-over as compact Markdown in the conversation's language, and parse it again.
 
-Quotations stand unchanged under a line `~ turn label`; a quoted line that looks like our own markup gets a backslash,
-so `parse(render(h)) == h.bare()`.
+Quotations stand unchanged under a line `~ turn label`. A quoted line that looks like this markup
+gets a backslash, so `parse_handover(render_handover(h)) == h.strip_metadata()`.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from danshari.core.handover import FIELDS, FORMAT, ROW, Handover, Point
+from danshari.core.handover import FIELD_BY_NAME, HANDOVER_FIELDS, HANDOVER_FORMAT, Handover, Point
 
 OPENING = "[danshari hand-over "
 ENDING = "[danshari hand-over ends]"
-_OPENED = re.compile(r"\[danshari hand-over (\d+) ([\w-]+) (\d+): .*\]\Z")
-_LABEL = re.compile(r"~ (\d*)(?: (.*))?\Z")
-_HEADED = re.compile(r"## (.+?) ·(?: \(\+(\d+)\D*\))?\Z")
+_OPENING_LINE = re.compile(r"\[danshari hand-over (\d+) ([\w-]+) (\d+): .*\]\Z")
+_LABEL_LINE = re.compile(r"~ (\d*)(?: (.*))?\Z")
+_HEADING_LINE = re.compile(r"## (.+?) ·(?: \(\+(\d+)\D*\))?\Z")
 """A heading ends in a middle dot, so that a user's own `## Goal` is no heading of ours and stays as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phrases:
-    """One language's fixed words for a hand-over."""
+    """The fixed words of a hand-over in one language."""
 
     language: str
     name: str
@@ -40,70 +40,70 @@ class Phrases:
     """A character class that gives the language away; empty for Latin script."""
 
 
-def render(document: Handover, phrases: Phrases) -> str:
-    """Write the document."""
-    lines = [f"{OPENING}{FORMAT} {document.language} {document.generation}: {phrases.opening}]"]
-    for row in FIELDS:
+def render_handover(document: Handover, phrases: Phrases) -> str:
+    """Return the document as text."""
+    lines = [f"{OPENING}{HANDOVER_FORMAT} {document.language} {document.generation}: {phrases.opening}]"]
+    for row in HANDOVER_FIELDS:
         points, dropped = document[row.name], document.dropped.get(row.name, 0)
         if not points and not dropped:
             continue
         more = f" (+{dropped} {phrases.more})" if dropped else ""
         lines.append(f"## {phrases.headings[row.name]} ·{more}")
         for point in points:
-            lines += _quoted(point, phrases) if row.verbatim else _plain(point)
+            lines += _render_quotation(point, phrases) if row.verbatim else _render_point(point)
     lines.append(ENDING)
     return "\n".join(lines)
 
 
-def _plain(point: Point) -> list[str]:
+def _render_point(point: Point) -> list[str]:
     first, *rest = point.text.split("\n")
     return [f"- {first}", *(f"  {line}" for line in rest)]
 
 
-def _quoted(point: Point, phrases: Phrases) -> list[str]:
+def _render_quotation(point: Point, phrases: Phrases) -> list[str]:
     label = " ".join(point.label.split())
     head = f"~ {point.turn or ''}" + (f" {label}" if label else "")
     known = set(phrases.headings.values())
-    return [head, *(_escaped(line, known) for line in point.text.split("\n"))]
+    return [head, *(_escape_markup(line, known) for line in point.text.split("\n"))]
 
 
 def _is_markup(line: str, headings: Iterable[str]) -> bool:
     if line.startswith(("~ ", "[danshari hand-over ")):
         return True
-    found = _HEADED.match(line)
+    found = _HEADING_LINE.match(line)
     return bool(found and found.group(1) in headings)
 
 
-def _escaped(line: str, headings: Iterable[str]) -> str:
+def _escape_markup(line: str, headings: Iterable[str]) -> str:
     return "\\" + line if _is_markup(line.lstrip("\\"), headings) else line
 
 
-def _unescaped(line: str, headings: Iterable[str]) -> str:
+def _unescape_markup(line: str, headings: Iterable[str]) -> str:
     return line[1:] if line.startswith("\\") and _is_markup(line.lstrip("\\"), headings) else line
 
 
-def parse(text: str, languages: Mapping[str, Phrases]) -> Handover | None:
-    """Read a rendered document that `text` is or holds; None if there is none, or of a format we do not know."""
-    span = found_in(text)
+def parse_handover(text: str, languages: Mapping[str, Phrases]) -> Handover | None:
+    """Parse the document in `text`; return None if there is none or its format is unknown."""
+    span = find_handover_span(text)
     if span is None:
         return None
     lines = text[span[0] : span[1]].split("\n")[:-1]
-    opened = _OPENED.match(lines[0])
-    if opened is None or int(opened.group(1)) > FORMAT or opened.group(2) not in languages:
+    opened = _OPENING_LINE.match(lines[0])
+    if opened is None or int(opened.group(1)) > HANDOVER_FORMAT or opened.group(2) not in languages:
         return None
     headings = {heading: name for name, heading in languages[opened.group(2)].headings.items()}
     fields: dict[str, list[Point]] = {}
     dropped: dict[str, int] = {}
     name = ""
     for line in lines[1:]:
-        headed = _HEADED.match(line)
+        headed = _HEADING_LINE.match(line)
         if headed and headed.group(1) in headings:
             name = headings[headed.group(1)]
             fields.setdefault(name, [])
             if headed.group(2):
                 dropped[name] = int(headed.group(2))
         elif name:
-            _take(fields[name], line, ROW[name].verbatim, headings)
+            _add_line(fields[name], line, FIELD_BY_NAME[name].verbatim, headings)
     return Handover(
         language=opened.group(2),
         fields={k: tuple(points) for k, points in fields.items() if points},
@@ -112,7 +112,7 @@ def parse(text: str, languages: Mapping[str, Phrases]) -> Handover | None:
     )
 
 
-def _take(points: list[Point], line: str, verbatim: bool, headings: Iterable[str]) -> None:
+def _add_line(points: list[Point], line: str, verbatim: bool, headings: Iterable[str]) -> None:
     """Add one line of a field to its points."""
     if not verbatim:
         if line.startswith("- "):
@@ -120,19 +120,19 @@ def _take(points: list[Point], line: str, verbatim: bool, headings: Iterable[str
         elif points:
             points[-1] = Point(text=f"{points[-1].text}\n{line[2:]}")
         return
-    label = _LABEL.match(line)
+    label = _LABEL_LINE.match(line)
     if label:
         points.append(Point(text="\0", label=label.group(2) or "", turn=int(label.group(1) or 0)))
     elif points:
-        last, line = points[-1], _unescaped(line, headings)
+        last, line = points[-1], _unescape_markup(line, headings)
         text = line if last.text == "\0" else f"{last.text}\n{line}"
         points[-1] = Point(text=text, label=last.label, turn=last.turn)
 
 
-def found_in(text: str) -> tuple[int, int] | None:
-    """Find where a rendered document begins and ends in a text block; None if there is none.
+def find_handover_span(text: str) -> tuple[int, int] | None:
+    """Return the (start, end) positions of a rendered document in a text, or None if there is none.
 
-    A document has an opening, headings unless it is empty, and an ending; a quotation of our markers has not.
+    A document has an opening line, headings unless it is empty, and an ending line.
     """
     start = 0 if text.startswith(OPENING) else text.find("\n" + OPENING) + 1
     if not text.startswith(OPENING, start):
@@ -141,6 +141,6 @@ def found_in(text: str) -> tuple[int, int] | None:
     if end < start:
         return None
     first, *rest = text[start:end].split("\n")
-    if not _OPENED.match(first) or (rest and not any(map(_HEADED.match, rest))):
+    if not _OPENING_LINE.match(first) or (rest and not any(map(_HEADING_LINE.match, rest))):
         return None
     return start, end + 1 + len(ENDING)

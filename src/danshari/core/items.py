@@ -1,7 +1,8 @@
 """A conversation as a flat list of immutable items, each with a content digest and a stable id.
 
-Ids chain through tool calls only (the *spine*), so the same piece keeps its id across restarts, key reorders,
-moved cache marks, stripped thinking and edits of other pieces.
+An item's id is a hash of its content and of the tool calls before it (the *spine*). It does not
+depend on other texts, so the same piece keeps its id across restarts, reordered keys, moved cache
+marks, stripped thinking and edits of other pieces.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Address = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One weighable piece of a conversation."""
+    """One piece of a conversation that can be measured and replaced: a text, a tool call, a tool result."""
 
     id: ItemId
     digest: Digest
@@ -51,39 +52,40 @@ Conversation = tuple[Item, ...]
 _RANDOM_ID = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_|.-]{18,}\Z")
 
 
-def hashed(*parts: str) -> str:
-    """Hash strings to 32 hex digits; lone surrogates are allowed, part borders count."""
+def hash_strings(*parts: str) -> str:
+    """Hash strings to 32 hex digits; the borders between strings count, and lone surrogates are allowed."""
     joined = "".join([f"{len(part)}:{part}" for part in parts])
     return blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def _number(text: str) -> int | float:
+def _parse_number(text: str) -> int | float:
+    """Parse a JSON number; an integral float below 2**53 becomes an integer."""
     value = float(text)
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
-def _plain(value: Any) -> Any:
+def _normalize_json(value: Any) -> Any:
     """Copy a JSON value with integral floats as integers and without `cache_control`."""
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < 2**53 else value
     if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items() if k != "cache_control"}
+        return {str(k): _normalize_json(v) for k, v in value.items() if k != "cache_control"}
     if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
+        return [_normalize_json(v) for v in value]
     return value
 
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str).encode
-_decode = json.JSONDecoder(parse_float=_number).decode
+_decode = json.JSONDecoder(parse_float=_parse_number).decode
 
 
-def canonical(value: Any) -> str:
+def canonical_json(value: Any) -> str:
     """Serialise a JSON value with sorted keys, integral floats as integers and without `cache_control`."""
-    return _encode(_plain(value))
+    return _encode(_normalize_json(value))
 
 
 def canonical_arguments(arguments: str) -> str:
-    """Serialise call arguments canonically; a string that is not JSON is returned as it stands."""
+    """Serialise call arguments canonically; a string that is not JSON is returned unchanged."""
     try:
         return _encode(_decode(arguments))
     except (ValueError, RecursionError, OverflowError):
@@ -91,7 +93,10 @@ def canonical_arguments(arguments: str) -> str:
 
 
 class Piece(NamedTuple):
-    """What a format found in one message, before ids are given (a named tuple: one is made for every item read)."""
+    """What a format found in one message, before ids are assigned.
+
+    A named tuple, because one is created for every item read.
+    """
 
     kind: Kind
     role: Role
@@ -106,8 +111,11 @@ class Piece(NamedTuple):
     raw: Any = None
 
 
-class Chain:
-    """Gives pieces their ids in reading order; appending to it reads only the new tail."""
+class ItemBuilder:
+    """Build items from pieces in reading order and assign their ids.
+
+    Appending reads only the new messages; items built earlier are never touched.
+    """
 
     __slots__ = ("_first_user", "_names", "_seen", "_spine", "_tail", "items", "turn")
 
@@ -127,16 +135,21 @@ class Chain:
     def extend(self, message: int, pieces: Iterable[Piece]) -> None:
         """Append the pieces of message number `message`."""
         for ordinal, piece in enumerate(pieces):
-            self.items.append(self._item(piece, (message, ordinal)))
+            self.items.append(self._build_item(piece, (message, ordinal)))
 
-    def _item(self, piece: Piece, at: Address) -> Item:
+    def _build_item(self, piece: Piece, at: Address) -> Item:
+        """Build one item: compute its digest, pair it with its call by id, and assign its own id.
+
+        The id hashes the spine, how often the same content occurred since the last call, the call's id and
+        the digest.
+        """
         kind, role, text, name, call, failed, bound, weight, body, raw = piece
         if call and not name:
             name = self._names.get(call, "")
         covered = f"{kind}{role}{len(name)}:{name}{'!' if failed else '.'}{text if body is None else body}"
         digest = blake2b(covered.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
         if kind == "call":
-            self._advance(name, call)
+            self._add_call(name, call)
         elif self._first_user is None and role == "user" and kind == "text":
             self._first_user = text
         key = call + digest
@@ -159,9 +172,13 @@ class Chain:
             raw=raw,
         )
 
-    def _advance(self, name: str, call: str) -> None:
-        """Chain one more call: ids that the client made up are joined with the task, so two tasks do not collide."""
+    def _add_call(self, name: str, call: str) -> None:
+        """Add a call to the spine.
+
+        Call ids that the client made up are joined with the first user text, so that two tasks do not
+        collide.
+        """
         root = "" if _RANDOM_ID.match(call) else (self._first_user or "")
-        self._spine = hashed(self._spine, name, call, root)
+        self._spine = hash_strings(self._spine, name, call, root)
         self._seen = {}
         self._names[call] = name

@@ -1,4 +1,4 @@
-"""Prompt-cache prices as multipliers of the base input price, and what a changed prefix costs under them."""
+"""Prompt-cache prices as multipliers of the base input price, and the cost of changing a cached prefix."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from danshari.errors import ArgumentError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Multipliers of the base input price; `ttl` in seconds, `minimum` in tokens, `base` in dollars per million."""
+    """Prompt-cache prices as multipliers of the base input price.
+
+    `ttl` is the life of the cache in seconds, `minimum` the least tokens that are cached, `base`
+    dollars per million input tokens.
+    """
 
     read: float = 0.10
     write: float = 1.25
@@ -19,7 +23,7 @@ class Prices:
     base: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse prices that cannot be: negative ones, or a cached token dearer than a new one."""
+        """Raise ArgumentError for negative prices, or if reading a cached token costs more than writing it."""
         for name in ("read", "write", "output", "ttl", "minimum", "base"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
@@ -30,23 +34,29 @@ class Prices:
             )
 
     def dollars(self, units: float) -> float:
-        """Turn units (tokens times multiplier) into dollars."""
+        """Convert units (tokens x multiplier) into dollars, by the base price per million tokens."""
         return units * self.base / 1e6
 
 
 def rewrite_cost(prices: Prices, after: float, *, cold: bool) -> float:
-    """Cost, in units, of sending `after` tokens anew that were cached; nothing if the cache is cold."""
+    """Return the cost, in units, of sending `after` cached tokens anew: (write - read) x tokens.
+
+    It is 0 if the cache is cold.
+    """
     return 0.0 if cold else (prices.write - prices.read) * after
 
 
-def earnings(prices: Prices, freed: float, rounds: float, *, cold: bool) -> float:
-    """Units saved by not sending `freed` tokens for `rounds` more requests (the first at write price if cold)."""
+def cache_savings(prices: Prices, freed: float, rounds: float, *, cold: bool) -> float:
+    """Return the units saved by not sending `freed` tokens in the next `rounds` requests.
+
+    read price x freed x rounds; if the cache is cold, plus write price x freed for the first request.
+    """
     return prices.read * freed * rounds + (prices.write * freed if cold else 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
-    """What a model's row says: sizes in tokens, prices, tokenizer family, whether thinking is bound to its prefix."""
+class ModelInfo:
+    """What is known of a model: window and output limit in tokens, prices, tokenizer family, bound thinking."""
 
     name: str = ""
     window: int = 128_000

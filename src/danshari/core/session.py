@@ -1,4 +1,7 @@
-"""What one running conversation has committed and learned; a value with pure transitions."""
+"""The state of one running session: ledger, calibration, account, hand-overs.
+
+The values are immutable; every change returns a new one.
+"""
 
 from __future__ import annotations
 
@@ -11,30 +14,37 @@ from danshari.core.edits import Edit, Ledger, edit_from_dict, edit_to_dict
 from danshari.core.handover import Handover, handover_from_dict
 from danshari.core.pricing import Prices
 
-FORMAT = 2
+SESSION_STATE_FORMAT = 2
 """Format number of a saved session; 1 knew no hand-overs."""
-KEPT_HANDOVERS = 16
+MAX_HANDOVERS = 16
 """So many documents are kept, for undo."""
-THRASH = 3
+THRASH_LIMIT = 3
 """Major compactions in a row, each within `THRASH` turns of the last, from which another is no help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The estimate anchored on what a provider reported: reported + ratio × (estimate − estimate then)."""
+    """The token estimate corrected by what the provider last reported.
+
+    tokens = reported + ratio x (estimate - estimate at that report), in tokens.
+    """
 
     reported: float = 0.0
     estimated: float = 0.0
     ratio: float = 1.0
 
     def tokens(self, estimate: float) -> float:
-        """Correct an estimate of a whole view, in tokens."""
+        """Return the corrected estimate of a whole view, in tokens."""
         if not self.reported:
             return estimate
         return max(self.reported + self.ratio * (estimate - self.estimated), 0.0)
 
     def observe(self, reported: float, estimated: float) -> Calibration:
-        """Anchor on a new report; the ratio follows growth between reports, clamped to 0.5 … 2.5."""
+        """Anchor on a new report of `reported` tokens.
+
+        If the estimate changed by more than 400 tokens, the ratio moves half way to (growth reported /
+        growth estimated), which is clamped to 0.5 ... 2.5 first.
+        """
         ratio = self.ratio
         grown = estimated - self.estimated
         if self.reported and abs(grown) > 400:
@@ -42,14 +52,17 @@ class Calibration:
             ratio = 0.5 * ratio + 0.5 * fresh
         return Calibration(reported=reported, estimated=estimated, ratio=ratio)
 
-    def refused(self, counted: float, estimated: float) -> Calibration:
-        """Anchor on a view that the provider refused as too long; it counted `counted` tokens, or at least so many."""
+    def observe_refusal(self, counted: float, estimated: float) -> Calibration:
+        """Anchor on a view that the provider refused as too long.
+
+        `counted` is the tokens that the provider counted, or the least it can have been.
+        """
         return Calibration(reported=counted, estimated=estimated, ratio=min(max(counted / max(estimated, 1), 1), 2.5))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
-    """What the session cost so far, and what doing nothing would have cost; units of base input tokens."""
+class CostAccount:
+    """What the session cost, and what it would have cost unchanged; in units of base input tokens."""
 
     spent: float = 0.0
     untouched: float = 0.0
@@ -58,20 +71,32 @@ class Account:
     shown: float = 0.0
     """Tokens of the view at the last request."""
 
-    def purse(self, share: float) -> float:
-        """Units that may be put at risk so that the session stays below (1 + share) × doing nothing."""
+    def risk_budget(self, share: float) -> float:
+        """Return the units that a commit may put at risk.
+
+        (1 + share) x cost without any change - cost so far, at least 0.
+        """
         return max((1 + share) * self.untouched - self.spent, 0.0)
 
-    def joined(self, sent: float, turns: int, prices: Prices) -> Account:
-        """Book what a session cost before it was joined: every token written once, half of them read each turn."""
+    def record_earlier_cost(self, sent: float, turns: int, prices: Prices) -> CostAccount:
+        """Record an estimate of what the session cost before danshari joined it.
+
+        write price x `sent` + read price x `sent` x `turns` / 2: every token was written once, and on
+        average half of them were read in each turn.
+        """
         past = prices.write * sent + prices.read * sent * turns / 2
         return replace(self, spent=past, untouched=past, full=sent, shown=sent)
 
-    def send(self, full: float, shown: float, kept: float, prices: Prices, *, cold: bool) -> Account:
-        """Book one request: `kept` tokens of the view stand unchanged since the last one."""
+    def record_request(self, full: float, shown: float, kept: float, prices: Prices, *, cold: bool) -> CostAccount:
+        """Record the cost of one request.
+
+        `full` and `shown` are the tokens of the caller's messages and of the view; `kept` is how many
+        tokens at the start of the view are unchanged since the last request, which are read from the cache
+        unless it is cold.
+        """
         before = 0.0 if cold else min(self.full, full)
         kept = 0.0 if cold else min(kept, shown)
-        return Account(
+        return CostAccount(
             spent=self.spent + prices.read * kept + prices.write * (shown - kept),
             untouched=self.untouched + prices.read * before + prices.write * (full - before),
             full=full,
@@ -80,8 +105,8 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
-    """Ledger, calibration and the marks that decide what was sent and when."""
+class SessionState:
+    """What a session has committed and what was last sent; an immutable value that converts to and from JSON."""
 
     ledger: Ledger = ()
     calibration: Calibration = field(default_factory=Calibration)
@@ -91,7 +116,7 @@ class Session:
     """Items that stood in the last request."""
     last_call: float | None = None
     """Clock reading of the last request, seconds."""
-    account: Account = field(default_factory=lambda: Account())
+    account: CostAccount = field(default_factory=lambda: CostAccount())
     commit_turn: int = -1
     rest_until: int = 0
     """Turn before which held proposals are not weighed again."""
@@ -112,24 +137,24 @@ class Session:
 
     @property
     def handover(self) -> Handover | None:
-        """Give the document in force."""
+        """The hand-over in force, or None."""
         return self.handovers[-1] if self.handovers else None
 
-    def thrashes(self, turn: int) -> bool:
-        """Say whether the context filled up again right after each of the last major compactions."""
-        turns = (*self.majors[-THRASH:], turn)
-        return len(turns) > THRASH and all(b - a <= THRASH for a, b in pairwise(turns))
+    def is_thrashing(self, turn: int) -> bool:
+        """Return whether each of the last major compactions followed the one before within a few turns."""
+        turns = (*self.majors[-THRASH_LIMIT:], turn)
+        return len(turns) > THRASH_LIMIT and all(b - a <= THRASH_LIMIT for a, b in pairwise(turns))
 
-    def major(self, document: Handover, turn: int) -> Session:
-        """Note a major compaction."""
+    def record_major(self, document: Handover, turn: int) -> SessionState:
+        """Record a major compaction and its document."""
         return replace(
             self,
-            handovers=(*self.handovers, document)[-KEPT_HANDOVERS:],
-            majors=(*self.majors, turn)[-THRASH - 1 :],
+            handovers=(*self.handovers, document)[-MAX_HANDOVERS:],
+            majors=(*self.majors, turn)[-THRASH_LIMIT - 1 :],
         )
 
-    def commit(self, edits: tuple[Edit, ...], turn: int) -> Session:
-        """Append a batch to the ledger."""
+    def commit(self, edits: tuple[Edit, ...], turn: int) -> SessionState:
+        """Append a batch of edits to the ledger; `undo` can take it back."""
         return replace(
             self,
             ledger=self.ledger + edits,
@@ -138,15 +163,15 @@ class Session:
             batches=(*self.batches, (len(self.ledger), len(self.ledger) + len(edits))),
         )
 
-    def append(self, edits: tuple[Edit, ...]) -> Session:
-        """Append edits that are no batch of their own (admission, undo)."""
+    def append(self, edits: tuple[Edit, ...]) -> SessionState:
+        """Append edits that are not a batch of their own (admission, undo)."""
         return replace(self, ledger=self.ledger + edits) if edits else self
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON values with a format number."""
+        """Return plain JSON values with a format number."""
         c = self.calibration
         return {
-            "format": FORMAT,
+            "format": SESSION_STATE_FORMAT,
             "ledger": [edit_to_dict(e) for e in self.ledger],
             "calibration": [c.reported, c.estimated, c.ratio],
             "served": self.served,
@@ -166,17 +191,17 @@ class Session:
         }
 
 
-def session_from_dict(data: Mapping[str, Any]) -> Session:
+def session_from_dict(data: Mapping[str, Any]) -> SessionState:
     """Read `Session.to_dict` back; raises KeyError, TypeError or ValueError on anything else."""
     reported, estimated, ratio = map(float, data["calibration"])
     last = data["last_call"]
-    return Session(
+    return SessionState(
         ledger=tuple(edit_from_dict(e) for e in data["ledger"]),
         calibration=Calibration(reported=reported, estimated=estimated, ratio=ratio),
         served=str(data["served"]),
         sent=int(data["sent"]),
         last_call=None if last is None else float(last),
-        account=Account(**{k: float(v) for k, v in data["account"].items()}),
+        account=CostAccount(**{k: float(v) for k, v in data["account"].items()}),
         commit_turn=int(data["commit_turn"]),
         rest_until=int(data["rest_until"]),
         commits=int(data["commits"]),

@@ -1,4 +1,4 @@
-"""What is asked of a summarizer and what it answers, in no provider's own words."""
+"""A request to a summarizer and its reply, independent of any provider's format."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Request:
     """Other fields of the agent's request, sent along unchanged in a warm request."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give what a plain callable receives: system, messages, tools, model, params."""
+        """Return what a plain callable receives: system, messages, tools, model, params."""
         params: dict[str, Any] = {"max_tokens": self.most}
         if self.effort:
             params["effort"] = self.effort

@@ -1,4 +1,4 @@
-"""Plain questions about texts: can it be sent, is it a JSON object, what does it hold."""
+"""Small functions on texts: valid UTF-8, JSON arguments."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 
-def valid_text(text: str) -> bool:
-    """Say whether `text` can be encoded as UTF-8 (no lone surrogates)."""
+def is_valid_text(text: str) -> bool:
+    """Return whether `text` can be encoded as UTF-8 (no lone surrogates)."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -15,13 +15,13 @@ def valid_text(text: str) -> bool:
     return True
 
 
-def sendable(text: str) -> str:
-    """Give a text as it can be encoded; lone surrogates become question marks."""
-    return text if valid_text(text) else text.encode("utf-8", "replace").decode("utf-8")
+def replace_surrogates(text: str) -> str:
+    """Return the text with lone surrogates replaced by question marks, so that it can be encoded as UTF-8."""
+    return text if is_valid_text(text) else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def parse_arguments(arguments: str) -> dict[str, Any]:
-    """Parse call arguments; anything but a JSON object gives an empty dict."""
+    """Parse call arguments; return an empty dict for anything but a JSON object."""
     try:
         data = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -29,6 +29,6 @@ def parse_arguments(arguments: str) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def is_object(text: str) -> bool:
-    """Say whether `text` is a JSON object."""
+def is_json_object(text: str) -> bool:
+    """Return whether `text` is a JSON object."""
     return bool(parse_arguments(text)) or "".join(text.split()) == "{}"

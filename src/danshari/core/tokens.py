@@ -1,8 +1,8 @@
 """Token estimates without a tokenizer.
 
-Two formulas stand here: the seed's (four characters a token, 1.5 for CJK), kept for the `literal` policy,
-and a linear estimate over 24 byte-class counts with one coefficient row per tokenizer family.
-Coefficients are data (`data/tokens.json`), fitted by `scripts/fit_tokens.py`, and handed in as an `Estimator`.
+There are two formulas: the literal one (four characters a token, 1.5 for CJK), used by the
+`literal` policy, and a linear estimate over 24 byte-class counts with one row of coefficients per
+tokenizer family. The coefficients are data (`data/tokens.json`), fitted by `scripts/fit_tokens.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-FEATURES = (
+TOKEN_FEATURES = (
     "a",
     "A",
     "0",
@@ -39,7 +39,8 @@ FEATURES = (
 """The counted byte classes and class pairs, in the order of a coefficient row."""
 
 
-def _classes() -> bytes:
+def _byte_class_table() -> bytes:
+    """Return the translation table from each byte to its class: letter, digit, space, newline, other."""
     table = bytearray(b"p" * 256)
     for byte in range(256):
         char = chr(byte)
@@ -60,34 +61,39 @@ def _classes() -> bytes:
     return bytes(table)
 
 
-_TABLE = _classes()
-_NEEDLES = tuple(name.encode() for name in FEATURES)
+_BYTE_CLASSES = _byte_class_table()
+_NEEDLES = tuple(name.encode() for name in TOKEN_FEATURES)
 _CJK = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 
 
 def count_features(data: bytes) -> tuple[int, ...]:
     """Count the 24 byte classes and (non-overlapping) class pairs of UTF-8 `data`."""
-    count = data.translate(_TABLE).count
+    count = data.translate(_BYTE_CLASSES).count
     return tuple([count(needle) for needle in _NEEDLES])
 
 
 def literal_tokens(text: str) -> float:
-    """The seed's estimate: characters / 4, CJK characters / 1.5 (`seeds/micro_compact`)."""
+    """Return ASCII and other characters / 4 plus CJK characters / 1.5 (source: `seeds/micro_compact`)."""
     if text.isascii():
         return len(text) / 4
     wide = len(_CJK.findall(text))
     return wide / 1.5 + (len(text) - wide) / 4
 
 
-OVERHEAD = 4.0
+ITEM_OVERHEAD = 4.0
 """Tokens that role and separators of one item cost (chat templates: 3 to 7)."""
-EMOJI = 1.3
+EMOJI_EXTRA = 1.3
 """Tokens that a character beyond the basic plane costs more than the row says (o200k: 2.0 on average for 24 emoji)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimator:
-    """One tokenizer family's coefficients; `row` follows `FEATURES`, empty for the seed's formula."""
+    """Estimate tokens for one tokenizer family.
+
+    The estimate is the sum over all features of count x coefficient, plus `EMOJI_EXTRA` tokens for
+    every character beyond the basic plane. `row` holds the coefficients in the order of
+    `TOKEN_FEATURES`; it is empty for the literal formula.
+    """
 
     family: str
     row: tuple[float, ...] = ()
@@ -99,23 +105,27 @@ class Estimator:
         if not self.row:
             return literal_tokens(text)
         data = text.encode("utf-8", "surrogatepass")
-        count = data.translate(_TABLE).count
-        total = 0.0 if text.isascii() else EMOJI * data.count(b"\xf0")
-        for needle, weight in self._terms():
+        count = data.translate(_BYTE_CLASSES).count
+        total = 0.0 if text.isascii() else EMOJI_EXTRA * data.count(b"\xf0")
+        for needle, weight in self._nonzero_terms():
             total += weight * count(needle)
         return total
 
-    def item(self, kind: str, text: str, weight: float = 0.0) -> float:
-        """Estimate one item: its text, what the text does not show, and the frame around it."""
-        return self(text) + weight + OVERHEAD + (self.call if kind == "call" else 0.0)
+    def estimate_item(self, kind: str, text: str, weight: float = 0.0) -> float:
+        """Return the tokens of one item: its text, `weight` and `ITEM_OVERHEAD`.
 
-    def _terms(self) -> tuple[tuple[bytes, float], ...]:
-        terms = _TERMS.get(self.row)
+        `weight` is the tokens of what the text does not show; a tool call costs `call` tokens more.
+        """
+        return self(text) + weight + ITEM_OVERHEAD + (self.call if kind == "call" else 0.0)
+
+    def _nonzero_terms(self) -> tuple[tuple[bytes, float], ...]:
+        """Return the (byte pattern, coefficient) pairs whose coefficient is not 0, cached by row."""
+        terms = _TERMS_BY_ROW.get(self.row)
         if terms is None:
             terms = tuple((n, w) for n, w in zip(_NEEDLES, self.row, strict=True) if w)
-            _TERMS[self.row] = terms
+            _TERMS_BY_ROW[self.row] = terms
         return terms
 
 
-_TERMS: dict[tuple[float, ...], tuple[tuple[bytes, float], ...]] = {}
-LITERAL = Estimator(family="literal")
+_TERMS_BY_ROW: dict[tuple[float, ...], tuple[tuple[bytes, float], ...]] = {}
+LITERAL_ESTIMATOR = Estimator(family="literal")

@@ -1,4 +1,8 @@
-"""The one place that reads the tables beside it; everything is handed on as values. Users may override each file."""
+"""Load the data tables in this folder: tools, models, prices, markers, phrases, prompts, policies.
+
+Nothing else reads these files. A user's file of the same name in the configuration folder comes
+first.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from danshari.analysis.markers import Markers, Runner
-from danshari.analysis.tools import TOOL_KINDS, ToolRow, Tools
+from danshari.analysis.tools import TOOL_KINDS, ToolRow, ToolTable
 from danshari.core.handover_markdown import Phrases
-from danshari.core.line_weights import Weights, weights_from_dict
+from danshari.core.line_weights import ScorerWeights, weights_from_dict
 from danshari.core.policy import Policy, make_policy
-from danshari.core.pricing import Model, Prices
-from danshari.core.tokens import FEATURES, LITERAL, Estimator
+from danshari.core.pricing import ModelInfo, Prices
+from danshari.core.tokens import LITERAL_ESTIMATOR, TOKEN_FEATURES, Estimator
 from danshari.errors import ArgumentError, DanshariError, PolicyError
 
 _log = logging.getLogger("danshari")
@@ -29,23 +33,23 @@ HOME_VARIABLE = "DANSHARI_HOME"
 """Environment variable naming the folder whose tools.toml, models.toml and policies/*.toml come before ours."""
 
 
-def home() -> Path:
-    """Give the user's folder: `$DANSHARI_HOME`, else `danshari` under the platform's configuration folder."""
+def user_folder() -> Path:
+    """Return the user's folder: `$DANSHARI_HOME`, else `danshari` under the platform's configuration folder."""
     if named := os.environ.get(HOME_VARIABLE):
         return Path(named)
     base = os.environ.get("APPDATA") if os.name == "nt" else os.environ.get("XDG_CONFIG_HOME")
     return (Path(base) if base else Path.home() / ".config") / "danshari"
 
 
-def text(name: str) -> str:
-    """Give one of our own tables as it stands in the package."""
+def package_text(name: str) -> str:
+    """Return the text of a file in this package."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _table(name: str) -> list[tuple[str, dict[str, Any]]]:
-    """Load the user's version of a table, if any, and then ours."""
-    texts = [(f"danshari/data/{name}", text(name))]
-    user = home() / name
+def _load_tables(name: str) -> list[tuple[str, dict[str, Any]]]:
+    """Load the user's version of a table, if there is one, and then the built-in one, each with its path."""
+    texts = [(f"danshari/data/{name}", package_text(name))]
+    user = user_folder() / name
     if user.is_file():
         texts.insert(0, (str(user), user.read_text(encoding="utf-8")))
     found = []
@@ -58,10 +62,10 @@ def _table(name: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 @cache
-def tools() -> Tools:
+def load_tools() -> ToolTable:
     """Load the table of tool kinds."""
     rows = []
-    for where, table in _table("tools.toml"):
+    for where, table in _load_tables("tools.toml"):
         for row in table.get("tool", ()):
             if row.get("kind") not in TOOL_KINDS or not row.get("match"):
                 raise ArgumentError(f"{where}: a row needs `match` and a `kind` of {', '.join(TOOL_KINDS)}; got {row}")
@@ -76,21 +80,21 @@ def tools() -> Tools:
                     **lists,
                 )
             )
-    return Tools(rows)
+    return ToolTable(rows)
 
 
 @cache
-def _models() -> tuple[Mapping[str, Any], ...]:
-    return tuple(row for _, table in _table("models.toml") for row in table.get("model", ()))
+def _model_rows() -> tuple[Mapping[str, Any], ...]:
+    return tuple(row for _, table in _load_tables("models.toml") for row in table.get("model", ()))
 
 
 @lru_cache(maxsize=512)
-def model(name: str | None) -> Model:
-    """Look a model up by name; an unknown or missing name gives the conservative defaults with `known=False`."""
+def find_model(name: str | None) -> ModelInfo:
+    """Return what is known of a model; for an unknown name, conservative defaults with `known=False`."""
     short = (name or "").lower().rsplit("/", 1)[-1]
-    row = next((r for r in _models() if any(fnmatchcase(short, m.lower()) for m in r["match"])), None)
+    row = next((r for r in _model_rows() if any(fnmatchcase(short, m.lower()) for m in r["match"])), None)
     if row is None:
-        return Model(name=name or "")
+        return ModelInfo(name=name or "")
     base = float(row.get("input_price", 1.0)) or 1.0
     prices = Prices(
         read=float(row["read"]),
@@ -100,7 +104,7 @@ def model(name: str | None) -> Model:
         minimum=int(row["minimum"]),
         base=base,
     )
-    return Model(
+    return ModelInfo(
         name=name or "",
         window=int(row["window"]),
         output=int(row["output"]),
@@ -113,11 +117,14 @@ def model(name: str | None) -> Model:
     )
 
 
-def model_with(name: str | Model | None, *, window: int | None, prices: Prices | None) -> Model:
-    """Look a model up and put the caller's window (tokens) and prices in place of its row's; raises ArgumentError."""
-    if name is not None and not isinstance(name, str | Model):
+def resolve_model(name: str | ModelInfo | None, *, window: int | None, prices: Prices | None) -> ModelInfo:
+    """Return a model's row with the caller's window (tokens) and prices in place of its own.
+
+    Raises ArgumentError for a wrong type or a window that is not positive.
+    """
+    if name is not None and not isinstance(name, str | ModelInfo):
         raise ArgumentError(f"model must be a name or a Model, not {type(name).__name__}")
-    row = name if isinstance(name, Model) else model(name)
+    row = name if isinstance(name, ModelInfo) else find_model(name)
     if window is not None:
         if isinstance(window, bool) or not isinstance(window, int) or window <= 0:
             raise ArgumentError(f"window = {window!r}; must be a positive number of tokens")
@@ -130,55 +137,64 @@ def model_with(name: str | Model | None, *, window: int | None, prices: Prices |
 
 
 @cache
-def estimator(family: str) -> Estimator:
-    """Give the token estimator of a tokenizer family; `literal` is the seed's formula, unknown ones the densest."""
+def load_estimator(family: str) -> Estimator:
+    """Return the token estimator of a tokenizer family.
+
+    `literal` is the four-characters-a-token formula; an unknown family gets the one with the most
+    tokens per text.
+    """
     if family == "literal":
-        return LITERAL
-    table = json.loads(text("tokens.json"))
-    if table.get("features") != list(FEATURES):
+        return LITERAL_ESTIMATOR
+    table = json.loads(package_text("tokens.json"))
+    if table.get("features") != list(TOKEN_FEATURES):
         raise ArgumentError("danshari/data/tokens.json was fitted for other features; run scripts/fit_tokens.py fit")
     rows = table["families"]
     row = rows.get(family) or rows["claude-new"]
     return Estimator(family=family, row=tuple(map(float, row["row"])), call=float(row.get("call", 0)))
 
 
-def families() -> tuple[str, ...]:
+def tokenizer_families() -> tuple[str, ...]:
     """List the tokenizer families with fitted coefficients."""
-    return tuple(json.loads(text("tokens.json"))["families"])
+    return tuple(json.loads(package_text("tokens.json"))["families"])
 
 
 def scorer_text() -> tuple[str, str]:
-    """Give the line scorer's weights as JSON text, the user's before ours, and where they stand; "" for none."""
-    user = home() / "scorer.json"
+    """Return the line scorer's weights as JSON text and their path; the user's file comes first.
+
+    Both are empty if there are none.
+    """
+    user = user_folder() / "scorer.json"
     if user.is_file():
         return user.read_text(encoding="utf-8"), str(user)
     try:
-        return text("scorer.json"), "danshari/data/scorer.json"
+        return package_text("scorer.json"), "danshari/data/scorer.json"
     except FileNotFoundError:
         return "", ""
 
 
 @cache
-def line_weights() -> Weights | None:
+def line_weights() -> ScorerWeights | None:
     """Load the line scorer's weights, the user's before ours; None if there are none or they do not fit this version.
 
     Without weights, plain rules choose the lines that stay.
     """
-    from danshari.shorten.line_scorer import expected  # most of the package, and only those who shorten need it
+    from danshari.shorten.line_scorer import (
+        feature_bucket_counts,  # most of the package, and only those who shorten need it
+    )
 
     try:
         written, where = scorer_text()
-        return weights_from_dict(json.loads(written), expected(), where) if written else None
+        return weights_from_dict(json.loads(written), feature_bucket_counts(), where) if written else None
     except (ValueError, OSError, DanshariError) as error:
         _log.warning("the line scorer is not used: %s", error)
         return None
 
 
 @cache
-def markers() -> Markers:
-    """Load the table of what texts give away; a user's file replaces it key by key."""
+def load_markers() -> Markers:
+    """Load the patterns that classify texts; a user's file replaces them key by key."""
     table: dict[str, Any] = {}
-    for _, found in reversed(_table("markers.toml")):
+    for _, found in reversed(_load_tables("markers.toml")):
         table = {**table, **found, "cues": {**table.get("cues", {}), **found.get("cues", {})}}
     rows = tuple(
         Runner(name=row["name"], command=re.compile(row["command"]),
@@ -186,17 +202,17 @@ def markers() -> Markers:
         for row in table["runner"]
     )  # fmt: skip
     return Markers(
-        machine=_any(table["machine"], 0),
-        blocks=_any(table["blocks"], re.DOTALL),
+        machine=_compile_any(table["machine"], 0),
+        blocks=_compile_any(table["blocks"], re.DOTALL),
         handle=re.compile(table["handle"]),
-        cues={name: _any(patterns) for name, patterns in table["cues"].items()},
+        cues={name: _compile_any(patterns) for name, patterns in table["cues"].items()},
         done=frozenset(table["done"]),
         runners=rows,
-        **{name: _any(table[name]) for name in ("imperative", "running", "ended")},
+        **{name: _compile_any(table[name]) for name in ("imperative", "running", "ended")},
     )
 
 
-def _any(patterns: list[str], flags: int = re.IGNORECASE) -> re.Pattern[str]:
+def _compile_any(patterns: list[str], flags: int = re.IGNORECASE) -> re.Pattern[str]:
     try:
         return re.compile("|".join(f"(?:{p})" for p in patterns), flags)
     except re.error as error:
@@ -204,9 +220,9 @@ def _any(patterns: list[str], flags: int = re.IGNORECASE) -> re.Pattern[str]:
 
 
 @cache
-def phrases() -> Mapping[str, Phrases]:
-    """Load the fixed words of hand-overs, by language."""
-    table = {k: row for _, found in reversed(_table("handover.toml")) for k, row in found.items()}
+def load_phrases() -> Mapping[str, Phrases]:
+    """Load the fixed phrases of hand-overs, by language."""
+    table = {k: row for _, found in reversed(_load_tables("handover.toml")) for k, row in found.items()}
     return {
         language: Phrases(language=language, **{**row, "common": frozenset(row["common"].split())})
         for language, row in table.items()
@@ -214,45 +230,48 @@ def phrases() -> Mapping[str, Phrases]:
 
 
 @cache
-def secrets() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Load what counts as a secret: names and expressions, the user's first."""
-    rows = [row for _, table in _table("secrets.toml") for row in table.get("secret", ())]
-    return tuple((str(row["name"]), _any([row["pattern"]], re.DOTALL)) for row in rows)
+def load_secrets() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Load the patterns of secrets as (name, pattern), the user's first."""
+    rows = [row for _, table in _load_tables("secrets.toml") for row in table.get("secret", ())]
+    return tuple((str(row["name"]), _compile_any([row["pattern"]], re.DOTALL)) for row in rows)
 
 
-def prompt(name: str, language: str) -> str:
-    """Give a prompt in the conversation's language where we have it, else in English; a user's file comes first."""
+def load_prompt(name: str, language: str) -> str:
+    """Return a prompt in the given language, else in English; a user's file comes first.
+
+    Raises ArgumentError if there is none of that name.
+    """
     for code in (language, "en"):
         file = f"prompts/{name}.{code}.md"
-        if (home() / file).is_file():
-            return (home() / file).read_text(encoding="utf-8")
+        if (user_folder() / file).is_file():
+            return (user_folder() / file).read_text(encoding="utf-8")
         if resources.files(__package__).joinpath(file).is_file():
-            return text(file)
+            return package_text(file)
     raise ArgumentError(f"no prompt {name!r}")
 
 
 def policy_names() -> tuple[str, ...]:
-    """List the presets, ours and the user's."""
+    """Return the names of all presets, built-in and the user's."""
     folder = resources.files(__package__).joinpath("policies")
     names = {p.name[:-5] for p in folder.iterdir() if p.name.endswith(".toml")}
-    names |= {p.stem for p in (home() / "policies").glob("*.toml")}
+    names |= {p.stem for p in (user_folder() / "policies").glob("*.toml")}
     return tuple(sorted(names))
 
 
 def policy_text(name: str) -> str:
-    """Give the TOML text of a preset, with its comments."""
+    """Return the TOML text of a preset, with its comments."""
     if name.endswith(".toml") and Path(name).is_file():
         return Path(name).read_text(encoding="utf-8")
-    user = home() / "policies" / f"{name}.toml"
+    user = user_folder() / "policies" / f"{name}.toml"
     if user.is_file():
         return user.read_text(encoding="utf-8")
     if name not in policy_names():
         raise PolicyError(f"unknown policy {name!r}; known: {', '.join(policy_names())}, or a path to a .toml file")
-    return text(f"policies/{name}.toml")
+    return package_text(f"policies/{name}.toml")
 
 
 def load_policy(policy: str | Path | Policy) -> Policy:
-    """Load a policy by preset name or path; a `Policy` is returned as it is."""
+    """Load a policy by preset name or path; a `Policy` is returned unchanged. Raises PolicyError."""
     if isinstance(policy, Policy):
         return policy
     if not isinstance(policy, str | Path):
@@ -261,16 +280,17 @@ def load_policy(policy: str | Path | Policy) -> Policy:
     if path.suffix == ".toml":
         if not path.is_file():
             raise PolicyError(f"no policy file at {path}")
-        return _parsed(path.read_text(encoding="utf-8"), str(path), path.stem)
-    return _preset(str(policy))
+        return _parse_policy(path.read_text(encoding="utf-8"), str(path), path.stem)
+    return _load_preset(str(policy))
 
 
 @cache
-def _preset(name: str) -> Policy:
-    return _parsed(policy_text(name), f"policy {name}", name)
+def _load_preset(name: str) -> Policy:
+    return _parse_policy(policy_text(name), f"policy {name}", name)
 
 
-def _parsed(text: str, where: str, name: str) -> Policy:
+def _parse_policy(text: str, where: str, name: str) -> Policy:
+    """Parse a policy file; `extends` names the preset whose values it starts from."""
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -278,5 +298,5 @@ def _parsed(text: str, where: str, name: str) -> Policy:
     parent = values.pop("extends", None)
     if isinstance(parent, str) and parent not in policy_names():
         raise PolicyError(f"{where}: extends = {parent!r}; known: {', '.join(policy_names())}")
-    base = _preset(parent) if isinstance(parent, str) else None
+    base = _load_preset(parent) if isinstance(parent, str) else None
     return make_policy({"name": name, **values}, base=base, where=where)

@@ -1,4 +1,4 @@
-"""The table of formats, detection, and conversion between them."""
+"""The known message formats: their table, detection, and conversion between them."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from danshari.errors import ArgumentError, FormatError
-from danshari.formats.anthropic.messages import Anthropic
+from danshari.formats.anthropic.messages import AnthropicMessages
 from danshari.formats.base import Format, Problem
 from danshari.formats.openai_chat.messages import OpenAIChat
 from danshari.formats.openai_responses.messages import OpenAIResponses
 
-FORMATS: dict[str, Format] = {f.name: f for f in (OpenAIChat(), OpenAIResponses(), Anthropic())}
+FORMATS: dict[str, Format] = {f.name: f for f in (OpenAIChat(), OpenAIResponses(), AnthropicMessages())}
 
 
-def named(name: str) -> Format:
-    """Give a format by name; raises ArgumentError listing the known ones."""
+def find_format(name: str) -> Format:
+    """Return a format by its name. Raises ArgumentError that lists the known ones."""
     try:
         return FORMATS[name]
     except KeyError:
         raise ArgumentError(f"unknown format {name!r}; known: {', '.join(FORMATS)}") from None
 
 
-def detect(payload: object) -> tuple[Format, tuple[str, ...]]:
-    """Find the format of a list of messages or a whole request, and what is odd about it.
+def detect_format(payload: object) -> tuple[Format, tuple[str, ...]]:
+    """Return the format of a list of messages or a whole request, and notes on what is unusual.
 
-    Plain text messages fit several formats and are read as chat completions. Raises FormatError for what is no list
-    of messages at all.
+    Plain text messages fit several formats and are read as chat completions. Raises FormatError if the
+    payload is no list of messages.
     """
     chat, responses, anthropic = FORMATS["openai-chat"], FORMATS["openai-responses"], FORMATS["anthropic"]
     if isinstance(payload, Mapping):
@@ -41,7 +41,7 @@ def detect(payload: object) -> tuple[Format, tuple[str, ...]]:
     counts = dict.fromkeys(FORMATS, 0)
     for message in messages:
         for wire in FORMATS.values():
-            counts[wire.name] += wire.signed(message)
+            counts[wire.name] += wire.is_own_message(message)
     served: tuple[str, ...] = ()
     if isinstance(payload, Mapping) and payload.get("context_management"):
         served = ("the request asks the provider to edit the context too (context_management); that is not seen here",)
@@ -54,19 +54,19 @@ def detect(payload: object) -> tuple[Format, tuple[str, ...]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Converted:
-    """A payload in another format, and a line for everything that could not be carried."""
+class Conversion:
+    """A payload in another format, with one line for everything that format cannot carry."""
 
     payload: list[Any]
     lost: tuple[str, ...]
 
 
-def convert(payload: object, to: str, *, source: str | None = None) -> Converted:
-    """Convert messages to the format named `to`."""
-    wire = named(source) if source else detect(payload)[0]
+def convert(payload: object, to: str, *, source: str | None = None) -> Conversion:
+    """Convert messages to the format named `to`. Raises ArgumentError for an unknown format."""
+    wire = find_format(source) if source else detect_format(payload)[0]
     lost: list[str] = []
-    built = named(to).build(wire.read(payload), lost)
-    return Converted(payload=built, lost=tuple(lost))
+    built = find_format(to).build(wire.read(payload), lost)
+    return Conversion(payload=built, lost=tuple(lost))
 
 
-__all__ = ["FORMATS", "Converted", "Format", "Problem", "convert", "detect", "named"]
+__all__ = ["FORMATS", "Conversion", "Format", "Problem", "convert", "detect_format", "find_format"]

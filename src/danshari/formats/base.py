@@ -1,8 +1,8 @@
-"""The plug for wire shapes: read messages into pieces, patch the caller's own messages, build new ones, check.
+"""The base class of message formats: read messages into pieces, change, build and check them.
 
-A format supplies `pieces(message)` and `patch(message, changes)`; reading, writing and folding are shared.
-An address is (message index, ordinal of the piece within its message), so a message may change its spelling
-(string or parts, moved cache marks) without losing its pieces.
+A format implements `pieces(message)` and `patch(message, changes)`. Reading, writing and folding are
+shared. An address is (message index, ordinal of the piece in its message), so a message may change its
+spelling (string or parts, moved cache marks) and still hold the same pieces.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 from danshari.core.edits import View
 from danshari.core.items import (
-    Chain,
     Conversation,
     Item,
+    ItemBuilder,
     Piece,
 )
 from danshari.errors import FormatError
@@ -31,20 +31,20 @@ FILE_TOKENS = 3000
 """Tokens of an attached file or audio of unknown size; both providers count per page or second."""
 
 
-_MISSHAPEN = (TypeError, AttributeError, KeyError, ValueError, IndexError)
+_SHAPE_ERRORS = (TypeError, AttributeError, KeyError, ValueError, IndexError)
 """What taking a message of an unexpected shape apart may raise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One rule that the provider would reject a request for."""
+    """A rule that the provider would reject the request for."""
 
     rule: str
     where: str
     text: str
 
     def __str__(self) -> str:
-        """Give `where: text (rule)`."""
+        """Return `where: text (rule)`."""
         return f"{self.where}: {self.text} ({self.rule})"
 
 
@@ -53,7 +53,7 @@ GONE: Any = object()
 
 
 class Patches:
-    """A view's changes by message, and the patched copies made of them; grown edit by edit."""
+    """The changes that a view makes, by message, with a cache of the changed copies."""
 
     __slots__ = ("changes", "copies", "holes", "same")
 
@@ -71,48 +71,48 @@ class Patches:
             self.change(shown.items[at].at, None)
 
     def change(self, address: tuple[int, ...], text: str | None) -> None:
-        """Add one change; the message's copy is made anew."""
+        """Add one change. The cached copy of its message is dropped."""
         message, ordinal = address
         self.changes.setdefault(message, {})[ordinal] = text
         self.copies.pop(message, None)
 
 
 class Format:
-    """Shared mechanism of all formats; subclasses know one wire shape and nothing of passes."""
+    """The shared mechanism of all formats. A subclass knows one message format and nothing of passes."""
 
     name: ClassVar[str]
     key: ClassVar[str] = "messages"
     """Where the list of messages stands in a whole request."""
 
     def sign(self, message: Message) -> bool:
-        """Say whether `message` can only be of this format."""
+        """Return whether only this format can have written `message`."""
         raise NotImplementedError
 
     def matches(self, payload: object) -> bool:
-        """Say whether `payload` (a list of messages or a whole request) holds a message that only this format has."""
-        return any(self.signed(m) for m in self.messages(payload))
+        """Return whether `payload` (messages or a whole request) holds a message that only this format has."""
+        return any(self.is_own_message(m) for m in self.messages(payload))
 
-    def signed(self, message: Any) -> bool:
-        """Ask `sign` of any value at all."""
-        message = plain(message)
+    def is_own_message(self, message: Any) -> bool:
+        """Return `sign` of any value, False if it is no message or has an unexpected shape."""
+        message = as_plain_value(message)
         try:
             return isinstance(message, Mapping) and self.sign(message)
-        except _MISSHAPEN:
+        except _SHAPE_ERRORS:
             return False
 
     def pieces(self, message: Message) -> list[Piece]:
-        """Split one message; the order is that of the provider's own blocks."""
+        """Split one message into pieces, in the order of the provider's blocks."""
         raise NotImplementedError
 
     def split(self, message: Any) -> list[Piece]:
-        """Split any message; one whose shape is not this format's is carried whole and never edited."""
-        message = plain(message)
+        """Split any message. One of an unexpected shape becomes a single opaque piece that is never edited."""
+        message = as_plain_value(message)
         if type(message) is not dict and not isinstance(message, Mapping):
-            return [opaque(message, "user")]
+            return [opaque_piece(message, "user")]
         try:
             return self.pieces(message)
-        except _MISSHAPEN:
-            return [opaque(message, message.get("role"))]
+        except _SHAPE_ERRORS:
+            return [opaque_piece(message, message.get("role"))]
 
     def patch(self, message: Message, changes: Changes) -> Message | None:
         """Copy `message` with some pieces changed; None if nothing is left of it."""
@@ -127,23 +127,23 @@ class Format:
         raise NotImplementedError
 
     def begins_turn(self, message: Message, before: Message | None) -> bool:  # noqa: ARG002
-        """Say whether a new assistant turn begins with `message`, which follows `before`."""
+        """Return whether a new assistant turn begins with `message`, which follows `before`."""
         return message.get("role") == "assistant"
 
     def build(self, items: Sequence[Item], lost: list[str] | None = None) -> list[Any]:
-        """Make messages from items; what this format cannot carry is named in `lost`."""
+        """Build messages from items. What this format cannot carry is described in `lost`."""
         raise NotImplementedError
 
     def check(self, payload: object) -> list[Problem]:
-        """Name every rule that the provider would reject `payload` for."""
+        """List every rule that the provider would reject `payload` for."""
         raise NotImplementedError
 
     def hints(self) -> dict[str, Any]:
-        """Give request fields that make the provider drop dead thinking; empty where that is not a thing."""
+        """Return request fields that make the provider drop invalid thinking, empty if it has no such field."""
         return {}
 
     def messages(self, payload: object) -> Sequence[Any]:
-        """Take the list of messages out of a whole request, or take the list as it is."""
+        """Return the list of messages of a whole request, or the list itself. Raises FormatError for anything else."""
         if isinstance(payload, Mapping):
             payload = payload.get(self.key, ())
             if isinstance(payload, str):
@@ -154,48 +154,50 @@ class Format:
 
     def read(self, payload: object) -> Conversation:
         """Read all messages into items."""
-        chain = Chain()
+        chain = ItemBuilder()
         self.read_tail(self.messages(payload), chain, 0)
         return tuple(chain.items)
 
-    def read_tail(self, messages: Sequence[Any], chain: Chain, start: int) -> None:
+    def read_tail(self, messages: Sequence[Any], chain: ItemBuilder, start: int) -> None:
         """Read the messages from `start` on into `chain`."""
-        before = plain(messages[start - 1]) if start else None
+        before = as_plain_value(messages[start - 1]) if start else None
         for at in range(start, len(messages)):
-            message = plain(messages[at])
+            message = as_plain_value(messages[at])
             if isinstance(message, dict) and self.begins_turn(message, before if isinstance(before, dict) else None):
                 chain.begin_turn()
             chain.extend(at, self.split(message))
             before = message
 
     def write(self, payload: Any, shown: View, patches: Patches | None = None) -> Any:
-        """Patch the caller's payload so that it reads as `shown`; untouched messages stay the same objects.
+        """Return the caller's payload changed so that it reads as `shown`.
 
-        `patches` keeps the changes of `shown` and the patched copies between calls.
+        Unchanged messages stay the same objects. `patches` keeps the changes and the changed copies between
+        calls.
         """
         messages = self.messages(payload)
-        out = self._written(messages, shown, patches or Patches(shown))
+        out = self._write_messages(messages, shown, patches or Patches(shown))
         return {**payload, self.key: out} if isinstance(payload, Mapping) else out
 
-    def _written(self, messages: Sequence[Any], shown: View, patches: Patches) -> list[Any]:
+    def _write_messages(self, messages: Sequence[Any], shown: View, patches: Patches) -> list[Any]:
+        """Return the messages with all changes, hand-overs and inserts of the view."""
         out = list(messages)
         copies = patches.copies
         for at, change in patches.changes.items():
             copy = copies.get(at)
             if copy is None or (not patches.same and copy[0] is not messages[at] and copy[0] != messages[at]):
-                copy = copies[at] = (messages[at], self.patch(plain(messages[at]), change))
+                copy = copies[at] = (messages[at], self.patch(as_plain_value(messages[at]), change))
                 patches.holes = patches.holes or copy[1] is None
             out[at] = GONE if copy[1] is None else copy[1]
         if patches.holes:
             self.settle(out, messages)
-        self._splice(out, self._extra(shown))
+        self._splice_additions(out, self._collect_additions(shown))
         return [m for m in out if m is not GONE] if patches.holes else out
 
     def settle(self, out: list[Any], messages: Sequence[Any]) -> None:
-        """See to what messages that left (`GONE` in `out`) leave behind; most formats have nothing to do."""
+        """Tidy up after removed messages (`GONE` in `out`). Most formats have nothing to do."""
 
-    def _extra(self, shown: View) -> dict[int, list[tuple[str, Any]]]:
-        """Collect what has no message of its own yet: hand-overs and inserted items, by message index."""
+    def _collect_additions(self, shown: View) -> dict[int, list[tuple[str, Any]]]:
+        """Collect hand-overs and inserted items, by the index of the message they stand at."""
         extra: dict[int, list[tuple[str, Any]]] = {}
         for start, (_, fold) in shown.effects.folds.items():
             extra.setdefault(shown.items[start].at[0], []).append(("fold", fold.text))
@@ -203,8 +205,8 @@ class Format:
             extra.setdefault(shown.items[at].at[0], []).append(("insert", insert.items))
         return extra
 
-    def _splice(self, out: list[Any], extra: Mapping[int, list[tuple[str, Any]]]) -> None:
-        """Append hand-overs to the preceding user message and inserts after their message."""
+    def _splice_additions(self, out: list[Any], extra: Mapping[int, list[tuple[str, Any]]]) -> None:
+        """Append each hand-over to the user message before it, or insert it as one, and insert the inserts."""
         for at in sorted(extra, reverse=True):
             for what, value in extra[at]:
                 if what == "insert":
@@ -219,19 +221,19 @@ class Format:
                     out.insert(at, self.user_message(value))
 
     def is_user(self, message: Message) -> bool:
-        """Say whether text may be appended to this message as the user's side."""
+        """Return whether text can be appended to this message as the user's."""
         return message.get("role") == "user"
 
 
-def plain(value: Any) -> Any:
-    """Give an SDK's response object as the dict it stands for; everything else as it is."""
+def as_plain_value(value: Any) -> Any:
+    """Return an SDK's response object as a dict, and any other value as it is."""
     if isinstance(value, dict) or not hasattr(value, "model_dump"):
         return value
     return value.model_dump(exclude_none=True)
 
 
-def opaque(value: Any, role: Any, call: str = "") -> Piece:
-    """Wrap what we do not understand: carried, counted, never edited."""
+def opaque_piece(value: Any, role: Any, call: str = "") -> Piece:
+    """Wrap a value that is not understood as a piece that is carried and counted but never edited."""
     try:
         body = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
     except (ValueError, RecursionError):
@@ -240,8 +242,8 @@ def opaque(value: Any, role: Any, call: str = "") -> Piece:
     return Piece(kind="opaque", role=known, text="", call=call, body=body, weight=len(body) // 4, raw=value)
 
 
-def text_of(value: Any) -> str:
-    """Give a string as it is, anything else empty."""
+def string_or_empty(value: Any) -> str:
+    """Return a string as it is, and an empty string for any other value."""
     return value if isinstance(value, str) else ""
 
 

@@ -1,4 +1,4 @@
-"""Payloads from items alone: for conversion between formats and for inserted recall hops."""
+"""Messages built from items alone, for conversion between formats and for inserted recall calls."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from itertools import groupby
 from typing import Any
 
 from danshari.core.items import Item
-from danshari.core.text import is_object, parse_arguments
+from danshari.core.text import is_json_object, parse_arguments
 from danshari.formats.base import data_url, split_data_url
 
 
-def _groups(items: Sequence[Item]) -> Iterator[tuple[str, list[Item]]]:
-    """Group items into messages: a turn's assistant items, each call's result with its media, runs of one role.
+def _group_items(items: Sequence[Item]) -> Iterator[tuple[str, list[Item]]]:
+    """Group items into messages: a turn's assistant items, its results with media, runs of one role.
 
-    Results come right after the turn that asked for them; what a client put in between follows them.
+    Results come right after the turn that asked for them. Anything that stood in between follows them.
     """
     rank = {"assistant": 0, "tool": 1}
     ordered = sorted(items, key=lambda i: (i.turn, rank.get(i.role, 2)))
@@ -23,7 +23,7 @@ def _groups(items: Sequence[Item]) -> Iterator[tuple[str, list[Item]]]:
         yield key[0], list(group)
 
 
-def _arguments(item: Item, lost: list[str]) -> dict[str, Any]:
+def _parse_call_arguments(item: Item, lost: list[str]) -> dict[str, Any]:
     data = parse_arguments(item.text)
     if not data and item.text.strip() not in ("", "{}"):
         lost.append(f"call {item.call}: arguments are no JSON object; carried under `input`")
@@ -31,8 +31,8 @@ def _arguments(item: Item, lost: list[str]) -> dict[str, Any]:
     return data
 
 
-def _image(item: Item) -> tuple[str, str] | str | None:
-    """Give an image as (media type, base64) or as a URL, from any format's block; None for other media."""
+def _image_source(item: Item) -> tuple[str, str] | str | None:
+    """Return an image as (media type, base64 data) or as a URL, from any format's block, else None."""
     raw = item.raw if isinstance(item.raw, dict) else {}
     source = raw.get("source")
     if raw.get("type") == "image" and isinstance(source, dict):
@@ -46,14 +46,15 @@ def _image(item: Item) -> tuple[str, str] | str | None:
     return split_data_url(url) or url
 
 
-def _lose(item: Item, where: str, lost: list[str]) -> None:
+def _note_loss(item: Item, where: str, lost: list[str]) -> None:
+    """Add a line about an item that the format cannot carry."""
     lost.append(f"{item.role} {item.kind} {item.name or ''}".strip() + f" has no place in {where}")
 
 
 def build_chat(items: Sequence[Item], lost: list[str]) -> list[Any]:
-    """Make chat completion messages."""
+    """Build chat completion messages."""
     out: list[Any] = []
-    for role, group in _groups(items):
+    for role, group in _group_items(items):
         if role == "assistant":
             out.append(_chat_turn(group, lost))
         elif role == "tool":
@@ -67,6 +68,7 @@ def build_chat(items: Sequence[Item], lost: list[str]) -> list[Any]:
 
 
 def _chat_turn(group: Sequence[Item], lost: list[str]) -> dict[str, Any] | None:
+    """Build the assistant message of one turn, or None if it has neither text nor calls."""
     message: dict[str, Any] = {"role": "assistant", "content": None}
     texts = [i.text for i in group if i.kind == "text"]
     if texts:
@@ -75,8 +77,12 @@ def _chat_turn(group: Sequence[Item], lost: list[str]) -> dict[str, Any] | None:
     if reasoning:
         message["reasoning_content"] = reasoning
     calls = [
-        {"id": i.call, "type": "function", "function": {"name": i.name, "arguments": json.dumps(_arguments(i, lost))}}
-        if not is_object(i.text)
+        {
+            "id": i.call,
+            "type": "function",
+            "function": {"name": i.name, "arguments": json.dumps(_parse_call_arguments(i, lost))},
+        }
+        if not is_json_object(i.text)
         else {"id": i.call, "type": "function", "function": {"name": i.name, "arguments": i.text}}
         for i in group
         if i.kind == "call"
@@ -85,11 +91,12 @@ def _chat_turn(group: Sequence[Item], lost: list[str]) -> dict[str, Any] | None:
         message["tool_calls"] = calls
     for item in group:
         if item.kind in ("media", "opaque") or (item.kind == "reasoning" and not item.text):
-            _lose(item, "chat completions", lost)
+            _note_loss(item, "chat completions", lost)
     return message if texts or calls else None
 
 
 def _chat_results(group: Sequence[Item], lost: list[str]) -> list[Any]:
+    """Build the tool messages of one turn, with media as parts of the result before them."""
     out: list[dict[str, Any]] = []
     for item in group:
         if item.kind == "result":
@@ -105,21 +112,21 @@ def _chat_results(group: Sequence[Item], lost: list[str]) -> list[Any]:
 
 
 def _chat_part(item: Item, lost: list[str]) -> Any:
-    image = _image(item)
+    image = _image_source(item)
     if image is None:
-        _lose(item, "chat completions", lost)
+        _note_loss(item, "chat completions", lost)
         return None
     return {"type": "image_url", "image_url": {"url": image if isinstance(image, str) else data_url(*image)}}
 
 
 def build_anthropic(items: Sequence[Item], lost: list[str]) -> list[Any]:
-    """Make Messages API messages; neighbouring user-side items share one message, results first."""
+    """Build Messages API messages. Consecutive user-side items share one message, results first."""
     out: list[Any] = []
-    for role, group in _groups(items):
+    for role, group in _group_items(items):
         side = "user" if role == "tool" else role
-        blocks = [block for item in group if (block := _block(item, lost)) is not None]
+        blocks = [block for item in group if (block := _anthropic_block(item, lost)) is not None]
         if role == "tool":
-            blocks = _nested(blocks)
+            blocks = _nest_media(blocks)
         if not blocks:
             continue
         if side == "user" and out and out[-1]["role"] == "user":
@@ -129,24 +136,25 @@ def build_anthropic(items: Sequence[Item], lost: list[str]) -> list[Any]:
     return out
 
 
-def _block(item: Item, lost: list[str]) -> Any:
+def _anthropic_block(item: Item, lost: list[str]) -> Any:
+    """Build the content block of one item, or None if it is empty or cannot be carried."""
     if item.kind == "text":
         return {"type": "text", "text": item.text} if item.text.strip() else None
     if item.kind == "call":
-        return {"type": "tool_use", "id": item.call, "name": item.name, "input": _arguments(item, lost)}
+        return {"type": "tool_use", "id": item.call, "name": item.name, "input": _parse_call_arguments(item, lost)}
     if item.kind == "result":
         flag = {"is_error": True} if item.failed else {}
         return {"type": "tool_result", "tool_use_id": item.call, "content": item.text, **flag}
-    image = _image(item) if item.kind == "media" else None
+    image = _image_source(item) if item.kind == "media" else None
     if isinstance(image, str):
         return {"type": "image", "source": {"type": "url", "url": image}}
     if image is not None:
         return {"type": "image", "source": {"type": "base64", "media_type": image[0], "data": image[1]}}
-    _lose(item, "Anthropic messages (thinking needs the signature of its own prefix)", lost)
+    _note_loss(item, "Anthropic messages (thinking needs the signature of its own prefix)", lost)
     return None
 
 
-def _nested(blocks: Sequence[Any]) -> list[Any]:
+def _nest_media(blocks: Sequence[Any]) -> list[Any]:
     """Move a result's media into its tool_result block."""
     out: list[Any] = []
     for block in blocks:
@@ -161,7 +169,7 @@ def _nested(blocks: Sequence[Any]) -> list[Any]:
 
 
 def build_responses(items: Sequence[Item], lost: list[str]) -> list[Any]:
-    """Make Responses items."""
+    """Build OpenAI Responses items."""
     out: list[Any] = []
     for item in items:
         if item.kind == "text":
@@ -170,25 +178,25 @@ def build_responses(items: Sequence[Item], lost: list[str]) -> list[Any]:
             # the agent's own text goes back as a plain string: output_text parts need the id of the original
             out.append({"type": "message", "role": role, "content": item.text if role == "assistant" else parts})
         elif item.kind == "call":
-            text = item.text if is_object(item.text) else json.dumps(_arguments(item, lost))
+            text = item.text if is_json_object(item.text) else json.dumps(_parse_call_arguments(item, lost))
             out.append({"type": "function_call", "call_id": item.call, "name": item.name, "arguments": text})
         elif item.kind == "result":
             out.append({"type": "function_call_output", "call_id": item.call, "output": item.text})
             if item.failed:
                 lost.append(f"result {item.call}: the error flag has no place in Responses")
-        elif (image := _image(item)) is not None and item.kind == "media":
+        elif (image := _image_source(item)) is not None and item.kind == "media":
             part = {
                 "type": "input_image",
                 "detail": "auto",
                 "image_url": image if isinstance(image, str) else data_url(*image),
             }
-            _attach(out, item, part)
+            _attach_image(out, item, part)
         else:
-            _lose(item, "Responses", lost)
+            _note_loss(item, "Responses", lost)
     return out
 
 
-def _attach(out: list[Any], item: Item, part: dict[str, Any]) -> None:
+def _attach_image(out: list[Any], item: Item, part: dict[str, Any]) -> None:
     if item.role == "tool" and out and out[-1]["type"] == "function_call_output":
         text = out[-1]["output"]
         parts = text if isinstance(text, list) else [{"type": "input_text", "text": text}]

@@ -1,4 +1,7 @@
-"""The hand-over document, worked out from the items alone: no model, the same bytes every time."""
+"""Extract the hand-over document from the items by code alone.
+
+No model is asked, and the same items give the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -7,41 +10,39 @@ from dataclasses import dataclass
 
 from danshari.analysis.facts import Facts
 from danshari.analysis.markers import Markers
-from danshari.core.handover import Handover, Point, merged
+from danshari.core.handover import Handover, Point, merge_handovers
 from danshari.core.handover_markdown import (
     Phrases,
-    found_in,
-    parse,
-    render,
+    find_handover_span,
+    parse_handover,
+    render_handover,
 )
-from danshari.handovers.claims import next_step, stated
-from danshari.handovers.file_views import archived, last_views
-from danshari.handovers.fit import fitted
-from danshari.handovers.key_lines import key_lines
-from danshari.handovers.language import language_of
-from danshari.handovers.todo import handles, skills, todo
+from danshari.handovers.claims import next_step, standing_claims
+from danshari.handovers.file_views import archive_index, last_file_views
+from danshari.handovers.fit import fit_document
+from danshari.handovers.key_lines import choose_key_lines
+from danshari.handovers.language import conversation_language
+from danshari.handovers.todo import running_handles, skill_rules, todo_points
 from danshari.handovers.user_words import (
-    labelled,
-    most_telling,
-    rules,
+    binding_rules,
+    choose_user_lines,
+    label_requests,
     user_words,
 )
-from danshari.handovers.work import work_of
-
-__all__ = ["Draft", "Tables", "Wanted", "carried", "draft", "extract", "filled", "language_of"]
+from danshari.handovers.work import collect_work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tables:
-    """The tables an extraction reads."""
+class ExtractionTables:
+    """The tables of patterns and phrases that an extraction reads."""
 
     markers: Markers
     languages: Mapping[str, Phrases]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What is asked for: size, language, what stays visible beside the document."""
+class ExtractionOptions:
+    """Options of an extraction: size, language, and what stays visible beside the document."""
 
     size: int
     """Characters of the rendered document, mandatory fields aside."""
@@ -58,28 +59,32 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """Everything but the key lines, at full length."""
+class DocumentDraft:
+    """The document at full length, without key lines."""
 
     document: Handover
     gone: frozenset[str] = frozenset()
     """Claims that later ones replaced: they must not come back as key lines."""
 
 
-def extract(facts: Facts, places: Sequence[int], tables: Tables, wanted: Wanted) -> Handover:
-    """Work out the document that stands for the items at `places` (ascending), within the size asked for."""
-    return filled(facts, places, tables, wanted, draft(facts, places, tables, wanted))
+def extract_handover(
+    facts: Facts, places: Sequence[int], tables: ExtractionTables, wanted: ExtractionOptions
+) -> Handover:
+    """Extract the document for the items at `places` (ascending), within the requested size."""
+    return complete_document(facts, places, tables, wanted, draft_document(facts, places, tables, wanted))
 
 
-def filled(facts: Facts, places: Sequence[int], tables: Tables, wanted: Wanted, begun: Draft) -> Handover:
-    """Bring a draft to the size asked for, and fill it up with key lines."""
+def complete_document(
+    facts: Facts, places: Sequence[int], tables: ExtractionTables, wanted: ExtractionOptions, begun: DocumentDraft
+) -> Handover:
+    """Cut a draft to the requested size, and fill the room left with key lines."""
     full = begun.document
     phrases = tables.languages[full.language]
     spoken = {at for at in places if facts.items[at].role == "user" and facts.items[at].kind == "text"}
     unspoken = [at for at in places if at not in spoken]
 
     def fill(room: int, known: str) -> Sequence[Point]:
-        return key_lines(
+        return choose_key_lines(
             facts, unspoken, room, known + wanted.visible, focus=wanted.focus, stale=phrases.texts["changed"],
             users=[facts.items[at].text for at in spoken], gone=begun.gone,
         )  # fmt: skip
@@ -87,64 +92,76 @@ def filled(facts: Facts, places: Sequence[int], tables: Tables, wanted: Wanted, 
     room = int(_WORDS_SHARE * wanted.size)
     words = sum(p.size for p in full["words"])
     if not wanted.hard or words <= room:
-        return fitted(full, wanted.size, hard=wanted.hard, lines=fill, phrases=phrases)
-    made = fitted(_pressed(full, tables.markers, room), wanted.size, hard=True, lines=fill, phrases=phrases)
-    spare = wanted.size - len(render(made, phrases))
+        return fit_document(full, wanted.size, hard=wanted.hard, lines=fill, phrases=phrases)
+    made = fit_document(
+        _shorten_user_words(full, tables.markers, room), wanted.size, hard=True, lines=fill, phrases=phrases
+    )
+    spare = wanted.size - len(render_handover(made, phrases))
     if spare > _SPARE:
-        full = _pressed(full, tables.markers, room + spare - _SPARE // 2)
-        made = fitted(full, wanted.size, hard=True, lines=fill, phrases=phrases)
+        full = _shorten_user_words(full, tables.markers, room + spare - _SPARE // 2)
+        made = fit_document(full, wanted.size, hard=True, lines=fill, phrases=phrases)
     return made
 
 
-def draft(
-    facts: Facts, places: Sequence[int], tables: Tables, wanted: Wanted, *, older: Handover | None = None
-) -> Draft:
-    """Work out every field but the key lines, at full length; `older` is the document of the last major compaction."""
+def draft_document(
+    facts: Facts,
+    places: Sequence[int],
+    tables: ExtractionTables,
+    wanted: ExtractionOptions,
+    *,
+    older: Handover | None = None,
+) -> DocumentDraft:
+    """Extract every field except the key lines, at full length.
+
+    `older` is the document of the last major compaction, whose points are merged in.
+    """
     markers = tables.markers
-    language = wanted.language or language_of(facts, markers, tables.languages.values())
+    language = wanted.language or conversation_language(facts, markers, tables.languages.values())
     phrases = tables.languages[language]
     words = user_words(facts, places, markers, phrases)
-    users = [at for at in facts.users if markers.own_words(facts.items[at].text).strip()]
+    users = [at for at in facts.users if markers.human_text(facts.items[at].text).strip()]
     inside = set(places)
-    words = labelled(words, phrases, first=bool(users) and users[0] in inside, last=bool(users) and users[-1] in inside)
-    said, gone = stated(facts, places, markers)
-    work = work_of(facts, places, markers, phrases)
+    words = label_requests(
+        words, phrases, first=bool(users) and users[0] in inside, last=bool(users) and users[-1] in inside
+    )
+    said, gone = standing_claims(facts, places, markers)
+    work = collect_work(facts, places, markers, phrases)
     known = wanted.visible + "\n".join(p.text for p in words)
     attempts = [p for p in work.attempts.values() if p.text not in {t.text for t in work.tests}]
     attempts.sort(key=lambda p: not p.label)  # what was solved later gives way first
     fields: dict[str, list[Point]] = {
         "words": words,
-        "rules": rules(facts, places, markers, known),
-        "todo": todo(facts, places, markers),
-        "handles": handles(facts, places, markers, phrases),
+        "rules": binding_rules(facts, places, markers, known),
+        "todo": todo_points(facts, places, markers),
+        "handles": running_handles(facts, places, markers, phrases),
         "tests": work.tests,
         "ruled_out": [*attempts, *said["ruled_out"]],
         "decisions": said["decisions"],
         "conclusions": said["conclusions"],
         "files": list(work.files.values()),
         "commands": list(work.commands.values()),
-        "skills": skills(facts, places, markers),
+        "skills": skill_rules(facts, places, markers),
         "next": next_step(facts, places, markers),
-        "views": last_views(facts, places, wanted.restore),
-        "index": archived(facts, places),
+        "views": last_file_views(facts, places, wanted.restore),
+        "index": archive_index(facts, places),
     }
     made = Handover(language=language, fields={k: tuple(v) for k, v in fields.items() if v})
-    made = _unseen(made, wanted.visible)
-    earlier = older or carried(facts, places, tables)
-    return Draft(document=merged(earlier, made) if earlier else made, gone=gone)
+    made = _remove_visible(made, wanted.visible)
+    earlier = older or find_earlier_handover(facts, places, tables)
+    return DocumentDraft(document=merge_handovers(earlier, made) if earlier else made, gone=gone)
 
 
-def carried(facts: Facts, places: Sequence[int], tables: Tables) -> Handover | None:
-    """Read the newest hand-over that stands in the items themselves (an earlier one whose sources are gone)."""
+def find_earlier_handover(facts: Facts, places: Sequence[int], tables: ExtractionTables) -> Handover | None:
+    """Return the newest hand-over found in the texts of the items themselves, or None."""
     for at in reversed(places):
         item = facts.items[at]
-        if item.kind == "text" and item.role == "user" and found_in(item.text):
-            return parse(item.text, tables.languages)
+        if item.kind == "text" and item.role == "user" and find_handover_span(item.text):
+            return parse_handover(item.text, tables.languages)
     return None
 
 
-def _unseen(document: Handover, visible: str) -> Handover:
-    """Leave out statements that stand in the view beside the document anyway."""
+def _remove_visible(document: Handover, visible: str) -> Handover:
+    """Remove points that are visible beside the document anyway."""
     if not visible:
         return document
     fields = {
@@ -156,9 +173,12 @@ def _unseen(document: Handover, visible: str) -> Handover:
     return Handover(language=document.language, fields=fields)
 
 
-def _pressed(document: Handover, markers: Markers, room: int) -> Handover:
-    """Choose from the user's words where they alone take more than their part of a hard size."""
-    binding, other = most_telling(document["words"], markers, room)
+def _shorten_user_words(document: Handover, markers: Markers, room: int) -> Handover:
+    """Choose from the user's words where they alone exceed their share of a hard size.
+
+    Lines that bind move to the rules.
+    """
+    binding, other = choose_user_lines(document["words"], markers, room)
     return document.with_field("words", other).with_field("rules", [*document["rules"], *binding])
 
 

@@ -1,4 +1,4 @@
-"""Which language the user writes in, among those we have words for."""
+"""Detect the language the user writes in, among those that have phrases."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from danshari.core.handover_markdown import Phrases
 
 _WORD = re.compile(r"[^\W\d_]+")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|[^\s/\\_]*[/\\_]\S*", re.DOTALL)
-_LOOKED_AT = 6_000
+_SAMPLE_CHARACTERS = 6_000
 """Characters of the user's words that decide."""
 
 
-def spoken(texts: Iterable[str], languages: Iterable[Phrases], *, default: str = "en") -> str:
-    """Name the language of texts: by script where that decides, else by frequent small words; else the default."""
-    text = _CODE.sub(" ", "\n".join(texts)[: 2 * _LOOKED_AT])[:_LOOKED_AT]
+def detect_language(texts: Iterable[str], languages: Iterable[Phrases], *, default: str = "en") -> str:
+    """Return the language code of the texts, or `default`.
+
+    The script decides where it can, else the frequent small words.
+    """
+    text = _CODE.sub(" ", "\n".join(texts)[: 2 * _SAMPLE_CHARACTERS])[:_SAMPLE_CHARACTERS]
     rows = list(languages)
     letters = sum(c.isalpha() for c in text)
     if not letters:
@@ -31,7 +34,7 @@ def spoken(texts: Iterable[str], languages: Iterable[Phrases], *, default: str =
     return best if scores.get(best, 0) > max(scores.get(default, 0), 0.08 * len(words)) else default
 
 
-def language_of(facts: Facts, markers: Markers, languages: Iterable[Phrases]) -> str:
-    """Name the language of a conversation's user."""
-    texts = [markers.own_words(facts.items[at].text) for at in facts.users]
-    return spoken([t[:2000] for t in texts[-8:] + texts[:1]], languages)
+def conversation_language(facts: Facts, markers: Markers, languages: Iterable[Phrases]) -> str:
+    """Return the language code of a conversation's user."""
+    texts = [markers.human_text(facts.items[at].text) for at in facts.users]
+    return detect_language([t[:2000] for t in texts[-8:] + texts[:1]], languages)

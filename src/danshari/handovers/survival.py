@@ -1,17 +1,17 @@
-"""What survived a major compaction, field by field: shown verbatim, in the archive only, or lost (seed 3, S15)."""
+"""What survived a major compaction, field by field: shown verbatim, in the archive only, or lost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from danshari.core.handover import FIELDS, Handover, Point
+from danshari.core.handover import HANDOVER_FIELDS, Handover, Point
 from danshari.core.items import ItemId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survival:
-    """How many points of one field are where."""
+    """How many points of one field are shown, only archived, or lost."""
 
     field: str
     shown: int
@@ -22,17 +22,20 @@ class Survival:
 
     @property
     def total(self) -> int:
-        """Give all points of the field."""
+        """All points of the field."""
         return self.shown + self.archived + self.lost
 
 
-def consistency(full: Handover, view: str, held: Callable[[ItemId], bool]) -> tuple[Survival, ...]:
-    """Hold everything the conversation established against what the model will read."""
+def measure_survival(full: Handover, view: str, held: Callable[[ItemId], bool]) -> tuple[Survival, ...]:
+    """Count, for each field of `full`, how many points survive in the text of `view`.
+
+    `held` tells whether the archive has the original of an item.
+    """
     found = []
-    for row in FIELDS:
+    for row in HANDOVER_FIELDS:
         shown = archived = lost = 0
         for point in full[row.name]:
-            if stands(point, view):
+            if is_point_in_view(point, view):
                 shown += 1
             elif point.source and all(map(held, point.source)):
                 archived += 1
@@ -43,6 +46,6 @@ def consistency(full: Handover, view: str, held: Callable[[ItemId], bool]) -> tu
     return tuple(found)
 
 
-def stands(point: Point, view: str) -> bool:
-    """Say whether every line of a point stands in a view."""
+def is_point_in_view(point: Point, view: str) -> bool:
+    """Return whether every line of a point occurs in the view's text."""
     return all(line.strip() in view for line in point.text.split("\n"))

@@ -1,4 +1,4 @@
-"""What is the case now: open todo items and plans, what still runs, skills in use."""
+"""The present state: open todo items and plans, running jobs, loaded skills."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from danshari.core.text import parse_arguments
 _NUMBER = re.compile(r"#?(\d+)")
 _STEP = re.compile(r"^\s*(?:\d+[.)]|[-*]|#{1,6})\s+\S")
 _TEXTS = ("content", "step", "subject", "text", "title", "description", "task")
-_DESCRIBED = 160
+_MAX_DESCRIPTION = 160
 """Characters of what is said beside a running thing's id."""
 
 
-def todo(facts: Facts, places: Iterable[int], markers: Markers) -> list[Point]:
-    """Give the newest state of todo lists and plans, grouped by status; what is over is only counted by its text."""
+def todo_points(facts: Facts, places: Iterable[int], markers: Markers) -> list[Point]:
+    """Return the newest state of todo lists and plans, one point per status."""
     lists: dict[str, dict[str, tuple[str, str]]] = {}
     """Tool family → item id → (status, text)."""
     latest: dict[str, int] = {}
@@ -30,23 +30,23 @@ def todo(facts: Facts, places: Iterable[int], markers: Markers) -> list[Point]:
         if item.kind != "call" or facts.acts[at].kind != "plan":
             continue
         given = parse_arguments(item.text)
-        whole = list(_rows(given))
+        whole = list(_todo_items(given))
         if isinstance(given.get("plan"), str):
             plans = [Point(text=given["plan"], label="plan", turn=item.turn, source=(item.id,))]
         elif whole or any(value == [] for value in given.values()):
             lists[item.name] = {str(n): row for n, row in enumerate(whole)}
             latest[item.name] = at
         else:
-            _single(facts, at, given, lists.setdefault("task", {}))
+            _update_todo_item(facts, at, given, lists.setdefault("task", {}))
             latest["task"] = at
     found = list(plans)
     for name, rows in lists.items():
-        found += _grouped(rows, facts, latest[name], markers)
+        found += _group_by_status(rows, facts, latest[name], markers)
     return found
 
 
-def _rows(value: Any) -> Iterator[tuple[str, str]]:
-    """Find the items of a whole list: objects with a status and a text."""
+def _todo_items(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield (status, text) of the items in a whole todo list."""
     if isinstance(value, list):
         for inner in value:
             if isinstance(inner, Mapping):
@@ -55,11 +55,11 @@ def _rows(value: Any) -> Iterator[tuple[str, str]]:
                     yield str(inner["status"]), text
     elif isinstance(value, Mapping):
         for inner in value.values():
-            yield from _rows(inner)
+            yield from _todo_items(inner)
 
 
-def _single(facts: Facts, at: int, given: Mapping[str, Any], rows: dict[str, tuple[str, str]]) -> None:
-    """Follow tools that make and change one item a call."""
+def _update_todo_item(facts: Facts, at: int, given: Mapping[str, Any], rows: dict[str, tuple[str, str]]) -> None:
+    """Update a todo list from a tool that creates or changes one item per call."""
     ident = next((str(given[k]) for k in ("taskId", "task_id", "id") if given.get(k) is not None), "")
     text = next((given[k] for k in _TEXTS if isinstance(given.get(k), str)), "")
     if not ident and text:
@@ -72,7 +72,8 @@ def _single(facts: Facts, at: int, given: Mapping[str, Any], rows: dict[str, tup
     rows[ident] = (str(given.get("status", status)), known or text)
 
 
-def _grouped(rows: Mapping[str, tuple[str, str]], facts: Facts, at: int, markers: Markers) -> Iterator[Point]:
+def _group_by_status(rows: Mapping[str, tuple[str, str]], facts: Facts, at: int, markers: Markers) -> Iterator[Point]:
+    """Yield one point per status, with the texts of its items; finished items come last."""
     groups: dict[str, list[str]] = {}
     for status, text in rows.values():
         if text:
@@ -89,8 +90,8 @@ def _grouped(rows: Mapping[str, tuple[str, str]], facts: Facts, at: int, markers
         )
 
 
-def handles(facts: Facts, places: Iterable[int], markers: Markers, phrases: Phrases) -> list[Point]:
-    """Name what was started and not seen to end: background jobs, agents, processes."""
+def running_handles(facts: Facts, places: Iterable[int], markers: Markers, phrases: Phrases) -> list[Point]:
+    """Return what was started and not seen to end: background jobs, agents, processes, open calls."""
     alive: dict[str, Point] = {}
     for at in places:
         item = facts.items[at]
@@ -106,7 +107,7 @@ def handles(facts: Facts, places: Iterable[int], markers: Markers, phrases: Phra
         near = probe[max(started.start() - 200, 0) : started.end() + 200]
         for name in dict.fromkeys(markers.handle.findall(near)):
             alive[name] = Point(
-                text=f"{name} · {phrases.texts['running']} · {_about(facts, at)}",
+                text=f"{name} · {phrases.texts['running']} · {_describe_start(facts, at)}",
                 turn=item.turn, source=(item.id,), key=name,
             )  # fmt: skip
     inside = set(places)
@@ -115,27 +116,28 @@ def handles(facts: Facts, places: Iterable[int], markers: Markers, phrases: Phra
             continue
         item = facts.items[call]
         alive[item.call] = Point(
-            text=f"{item.name} · {phrases.texts['running']} · {' '.join(item.text.split())[:_DESCRIBED]}",
+            text=f"{item.name} · {phrases.texts['running']} · {' '.join(item.text.split())[:_MAX_DESCRIPTION]}",
             turn=item.turn, source=(item.id,), key=item.call,
         )  # fmt: skip
     return list(alive.values())
 
 
 def _mentions(text: str, name: str) -> bool:
-    """Say whether a name stands in a text as a whole word."""
+    """Return whether a name occurs in a text as a whole word."""
     return name in text and bool(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text))
 
 
-def _about(facts: Facts, at: int) -> str:
+def _describe_start(facts: Facts, at: int) -> str:
+    """Return a short description of what the call behind the result at `at` started."""
     call = facts.call_of.get(at)
     said = facts.items[call].text if call is not None else facts.items[at].text
     given = parse_arguments(said)
     words = next((str(given[k]) for k in ("description", "command", "cmd", "prompt") if given.get(k)), said)
-    return " ".join(words.split())[:_DESCRIBED]
+    return " ".join(words.split())[:_MAX_DESCRIPTION]
 
 
-def skills(facts: Facts, places: Iterable[int], markers: Markers) -> list[Point]:
-    """Quote the steps and rules of skills that were loaded, newest load only."""
+def skill_rules(facts: Facts, places: Iterable[int], markers: Markers) -> list[Point]:
+    """Quote the steps and rules of the skills that were loaded; of each skill the newest load."""
     found: dict[str, Point] = {}
     for at in places:
         act, item = facts.act_at(at), facts.items[at]

@@ -1,4 +1,4 @@
-"""The user's own words and the rules that bind, verbatim; under a hard limit, the telling ones first."""
+"""The user's own words and binding rules, quoted verbatim; under a hard limit the most telling lines."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from danshari.analysis.facts import Facts
-from danshari.analysis.identifiers import names
-from danshari.analysis.lines import ends
-from danshari.analysis.markers import Markers, sentences
+from danshari.analysis.identifiers import find_names
+from danshari.analysis.lines import text_ends
+from danshari.analysis.markers import Markers, split_sentences
 from danshari.core.handover import Point
-from danshari.core.handover_markdown import Phrases, found_in
-from danshari.handovers.claims import masked
+from danshari.core.handover_markdown import Phrases, find_handover_span
+from danshari.handovers.claims import claim_key
 
-PASTE = 8_000
+PASTE_LIMIT = 8_000
 """Characters; a longer user text is an outsized paste: its two ends are quoted, the rest is archived data."""
 _PASTE_KEPT = 2_400
 _LONG_LINE = 300
@@ -29,44 +29,44 @@ _ASIDE = re.compile(
 
 
 def user_words(facts: Facts, places: Iterable[int], markers: Markers, phrases: Phrases) -> list[Point]:
-    """Quote what people wrote, in order; the first request and the newest say so."""
+    """Quote what people wrote, in order; an outsized paste keeps only its two ends."""
     found: list[Point] = []
     for at in places:
         item = facts.items[at]
         if item.kind != "text" or item.role != "user":
             continue
-        text = markers.own_words(without_handover(item.text))
+        text = markers.human_text(strip_handovers(item.text))
         if text.strip():
-            found.append(Point(text=_framed(text, item.digest[:12], phrases), turn=item.turn, source=(item.id,)))
+            found.append(Point(text=_shorten_paste(text, item.digest[:12], phrases), turn=item.turn, source=(item.id,)))
     return found
 
 
-def labelled(words: Sequence[Point], phrases: Phrases, *, first: bool, last: bool) -> list[Point]:
-    """Say which words are the first request and which the newest."""
+def label_requests(words: Sequence[Point], phrases: Phrases, *, first: bool, last: bool) -> list[Point]:
+    """Label the first request and the newest one."""
     marks = {0: phrases.texts["request"]} if first and words else {}
     if last and words:
         marks[len(words) - 1] = phrases.texts["now"] if len(words) > 1 or not first else phrases.texts["request"]
     return [Point(text=p.text, turn=p.turn, source=p.source, label=marks.get(n, "")) for n, p in enumerate(words)]
 
 
-def without_handover(text: str) -> str:
-    """Take rendered hand-overs out of a text."""
-    while span := found_in(text):
+def strip_handovers(text: str) -> str:
+    """Remove rendered hand-overs from a text."""
+    while span := find_handover_span(text):
         text = text[: span[0]].rstrip("\n") + text[span[1] :]
     return text
 
 
-def _framed(text: str, recall: str, phrases: Phrases) -> str:
-    """Squeeze an outsized paste inside its frame: both ends stay."""
-    if len(text) <= PASTE:
+def _shorten_paste(text: str, recall: str, phrases: Phrases) -> str:
+    """Shorten an outsized paste to its beginning and its end."""
+    if len(text) <= PASTE_LIMIT:
         return text
-    head, tail = ends(text, _PASTE_KEPT)
+    head, tail = text_ends(text, _PASTE_KEPT)
     left = len(text) - len(head) - len(tail)
     return f"{head}\n[danshari: {left} {phrases.texts['left_out']}, {recall}]\n{tail}"
 
 
-def rules(facts: Facts, places: Iterable[int], markers: Markers, known: str) -> list[Point]:
-    """Quote binding lines of system prompts and of machine-made reminders; what stands in `known` is not repeated."""
+def binding_rules(facts: Facts, places: Iterable[int], markers: Markers, known: str) -> list[Point]:
+    """Quote binding lines of system prompts and machine-made reminders that `known` does not contain."""
     found: list[Point] = []
     said: set[str] = set()
     for at in places:
@@ -77,24 +77,24 @@ def rules(facts: Facts, places: Iterable[int], markers: Markers, known: str) -> 
         if item.role == "user":
             blocks = markers.blocks.findall(text)
             text = "\n".join(blocks) if blocks else ""
-        lines = [line for line in markers.rules(text) if line.strip() not in said and line.strip() not in known]
+        lines = [line for line in markers.binding_lines(text) if line.strip() not in said and line.strip() not in known]
         said.update(line.strip() for line in lines)
         if lines:
             found.append(Point(text="\n".join(lines), label=item.role, turn=item.turn, source=(item.id,)))
     return found
 
 
-def most_telling(words: Sequence[Point], markers: Markers, room: int) -> tuple[list[Point], list[Point]]:
-    """Choose lines of words that do not fit in full: rules, labelled lines and exact values before talk.
+def choose_user_lines(words: Sequence[Point], markers: Markers, room: int) -> tuple[list[Point], list[Point]]:
+    """Choose lines of the user's words that fit into `room` characters; return (rules, other words).
 
-    Gives the rules (a label such as `HARD CONSTRAINT:` goes into the heading) and the other words. A line that says
-    the same with another value later is overtaken; a line that is repeated says less each time.
+    Rules, labelled lines and exact values come first. A label such as `HARD CONSTRAINT:` is removed. A
+    line repeated later with another value is outdated, and a line repeated as it is counts less.
     """
     units: dict[str, tuple[int, int, str]] = {}
     counts: dict[str, int] = {}
     for place, point in enumerate(words):
-        for number, unit in enumerate(_units(point.text)):
-            key = masked(unit)
+        for number, unit in enumerate(_split_units(point.text)):
+            key = claim_key(unit)
             counts[key] = counts.get(key, 0) + (units.get(key, (0, 0, unit))[2] == unit)
             units.pop(key, None)
             units[key] = (place, number, unit)
@@ -103,9 +103,9 @@ def most_telling(words: Sequence[Point], markers: Markers, room: int) -> tuple[l
     def rank(key: str) -> float:
         place, _, unit = units[key]
         at_an_end = 0.3 if place in (0, last) else 0.0
-        return _worth(unit, markers) / max(counts[key], 1) + at_an_end + 1e-3 * place
+        return _sentence_worth(unit, markers) / max(counts[key], 1) + at_an_end + 1e-3 * place
 
-    ranked = sorted(_standing(units, markers), key=rank, reverse=True)
+    ranked = sorted(_drop_reversed_plans(units, markers), key=rank, reverse=True)
     kept: list[tuple[int, int, str]] = []
     for key in ranked:
         place, number, unit = units[key]
@@ -121,8 +121,8 @@ def most_telling(words: Sequence[Point], markers: Markers, room: int) -> tuple[l
     return found[0], found[1]
 
 
-def _standing(units: Mapping[str, tuple[int, int, str]], markers: Markers) -> list[str]:
-    """Leave out plans that the user took back later: a reversal overtakes every plan said before it."""
+def _drop_reversed_plans(units: Mapping[str, tuple[int, int, str]], markers: Markers) -> list[str]:
+    """Remove plans that the user took back later: a reversal cancels every plan before it, except rules."""
     reversals = [place for place, _, unit in units.values() if markers.cues["reversal"].search(unit)]
     last = max(reversals, default=-1)
     return [
@@ -132,16 +132,21 @@ def _standing(units: Mapping[str, tuple[int, int, str]], markers: Markers) -> li
     ]
 
 
-def _units(text: str) -> Iterator[str]:
-    """Give a text's lines; long ones by sentences."""
+def _split_units(text: str) -> Iterator[str]:
+    """Yield the lines of a text; long lines sentence by sentence."""
     for line in text.split("\n"):
         if len(line) > _LONG_LINE:
-            yield from sentences(line)
+            yield from split_sentences(line)
         elif line.strip():
             yield line.strip()
 
 
-def _worth(sentence: str, markers: Markers) -> float:
+def _sentence_worth(sentence: str, markers: Markers) -> float:
+    """Return how much a sentence is worth keeping; 0 for an aside.
+
+    0.2, plus 2 for a label, 1 for an imperative, 0.5 for each exact name (two at most), 0.6 for each
+    cue of a decision, cancellation, deferral or conclusion, and 0.2 for a number.
+    """
     if _ASIDE.match(sentence):
         return 0.0
     worth = 0.2
@@ -149,7 +154,7 @@ def _worth(sentence: str, markers: Markers) -> float:
         worth += 2.0
     if markers.imperative.search(sentence):
         worth += 1.0
-    worth += 0.5 * min(len(names(sentence)), 2)
+    worth += 0.5 * min(len(find_names(sentence)), 2)
     worth += sum(
         0.6 for cue in ("decision", "cancelled", "deferred", "conclusion") if markers.cues[cue].search(sentence)
     )

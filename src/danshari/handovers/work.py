@@ -1,4 +1,4 @@
-"""What was done: files changed with their last ranges, commands and outcomes, failed attempts, the state of tests."""
+"""What was done: changed files with line ranges, commands with outcomes, failed attempts, tests."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from danshari.analysis.facts import Facts
-from danshari.analysis.lines import telling
+from danshari.analysis.lines import select_telling_lines
 from danshari.analysis.markers import Markers, Runner
-from danshari.analysis.shell import removed
+from danshari.analysis.shell import find_deleted_paths
 from danshari.core.handover import Point
 from danshari.core.handover_markdown import Phrases
 from danshari.core.items import ItemId
 
-_NUMBERED = re.compile(r"^\s*(\d+)(?:→|\t|\| ?)", re.MULTILINE)
+_NUMBER_PREFIX = re.compile(r"^\s*(\d+)(?:→|\t|\| ?)", re.MULTILINE)
 _HUNK = re.compile(r"^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 _LONGEST = 300
 """Characters of a quoted command line."""
-_LAST = 4
+_LAST_LINES = 4
 """Last lines of an output that may say in words that it failed."""
-_PROBED = 400
+_PROBE_LINES = 400
 """Last lines of an output that are searched for what it tells."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Work:
+class WorkLog:
     """Everything that calls did, in order of time."""
 
     files: dict[str, Point] = field(default_factory=dict)
@@ -36,27 +36,28 @@ class Work:
     _failing: dict[str, Point] = field(default_factory=dict)
 
 
-def work_of(facts: Facts, places: Iterable[int], markers: Markers, phrases: Phrases) -> Work:
-    """Walk over the results at `places` once."""
-    made = Work()
+def collect_work(facts: Facts, places: Iterable[int], markers: Markers, phrases: Phrases) -> WorkLog:
+    """Collect the work from the results at `places`, in one pass."""
+    made = WorkLog()
     for at in places:
         call = facts.call_of.get(at)
         if call is None or facts.items[at].kind != "result":
             continue
         act = facts.acts[call]
-        good = facts.succeeded(facts.items[at])
+        good = facts.is_success(facts.items[at])
         if act.kind in ("edit", "write"):
             if good:
-                _changed(made, facts, at, call, phrases)
+                _record_change(made, facts, at, call, phrases)
             else:
-                _failed(made, facts, at, call, solved=phrases.texts["solved"])
+                _record_failure(made, facts, at, call, solved=phrases.texts["solved"])
         elif act.kind == "run" and act.command:
-            _ran(made, facts, at, call, markers, phrases, good=good)
+            _record_run(made, facts, at, call, markers, phrases, good=good)
     made.tests = [*made._failing.values(), *made.tests]
     return made
 
 
-def _changed(made: Work, facts: Facts, at: int, call: int, phrases: Phrases) -> None:
+def _record_change(made: WorkLog, facts: Facts, at: int, call: int, phrases: Phrases) -> None:
+    """Record a file that was created or edited: how often, and the lines of the last edit."""
     act, item = facts.acts[call], facts.items[at]
     path = act.path or next((p for p, place in facts.changed.items() if place == at), "").partition(":")[2]
     if not path:
@@ -68,46 +69,56 @@ def _changed(made: Work, facts: Facts, at: int, call: int, phrases: Phrases) -> 
     )
     verb = "created" if created or (known is not None and known.key.startswith("created")) else "edited"
     parts = [path, phrases.texts[verb] + (f" ×{count}" if count > 1 else "")]
-    if span := changed_lines(item.text):
+    if span := edit_line_range(item.text):
         parts.append(f"{phrases.texts['lines']} {span[0]}-{span[1]}")
     made.files[path] = Point(text=" · ".join(parts), turn=item.turn, source=(item.id,), key=f"{verb}:{path}")
 
 
-def changed_lines(result: str) -> tuple[int, int] | None:
-    """Read the range of lines an edit's result shows: a numbered snippet or diff hunks."""
+def edit_line_range(result: str) -> tuple[int, int] | None:
+    """Return the (first, last) lines that an edit's result shows, from diff hunks or line numbers."""
     hunks = [(int(a), int(a) + int(n or 1) - 1) for a, n in _HUNK.findall(result)]
     if hunks:
         return min(a for a, _ in hunks), max(b for _, b in hunks)
-    numbers = [int(n) for n in _NUMBERED.findall(result)]
+    numbers = [int(n) for n in _NUMBER_PREFIX.findall(result)]
     return (numbers[0], numbers[-1]) if len(numbers) > 1 and numbers[0] <= numbers[-1] else None
 
 
-def _ran(made: Work, facts: Facts, at: int, call: int, markers: Markers, phrases: Phrases, *, good: bool) -> None:
+def _record_run(
+    made: WorkLog, facts: Facts, at: int, call: int, markers: Markers, phrases: Phrases, *, good: bool
+) -> None:
+    """Record a command: files it deleted, its test results, its failure, or its outcome."""
     act, item = facts.acts[call], facts.items[at]
-    for path in removed(act.command) if good else ():
+    for path in find_deleted_paths(act.command) if good else ():
         made.files.pop(path, None)
         made.files[path] = Point(
             text=f"{path} · {phrases.texts['deleted']}", turn=item.turn, source=(item.id,), key=f"deleted:{path}"
         )
     key = " ".join(act.command.split())
-    runner = markers.runner(act.command)
+    runner = markers.find_runner(act.command)
     if runner is not None:
-        _tested(made, facts, at, call, runner, phrases, key=key, good=good)
-    told = "\n".join(item.text[-2_000:].split("\n")[-_LAST:])
+        _record_test_run(made, facts, at, call, runner, phrases, key=key, good=good)
+    told = "\n".join(item.text[-2_000:].split("\n")[-_LAST_LINES:])
     if not good or markers.cues["ruled_out"].search(told):
-        _failed(made, facts, at, call, solved=phrases.texts["solved"])
+        _record_failure(made, facts, at, call, solved=phrases.texts["solved"])
     elif runner is None:
         made.commands.pop(key, None)
         made.commands[key] = Point(
-            text="\n".join([_first_line(act.command), *_told(facts.clean(at), 1)]), turn=item.turn, source=(item.id,)
+            text="\n".join([_first_line(act.command), *_outcome_excerpt(facts.clean_text(at), 1)]),
+            turn=item.turn,
+            source=(item.id,),
         )
 
 
-def _tested(
-    made: Work, facts: Facts, at: int, call: int, runner: Runner, phrases: Phrases, *, key: str, good: bool
+def _record_test_run(
+    made: WorkLog, facts: Facts, at: int, call: int, runner: Runner, phrases: Phrases, *, key: str, good: bool
 ) -> None:
+    """Record a test run.
+
+    A run that passes clears the failures that it covers; a run that fails replaces the last one that
+    passed.
+    """
     item = facts.items[at]
-    lines = outcome(runner, facts.clean(at), good=good)
+    lines = outcome_lines(runner, facts.clean_text(at), good=good)
     verdict = phrases.texts["passed" if good else "failed"]
     point = Point(
         text="\n".join([_first_line(facts.acts[call].command), *lines]),
@@ -117,7 +128,7 @@ def _tested(
     )
     made._failing.pop(key, None)
     if good:
-        for failed in [k for k in made._failing if _covers(key, k)]:
+        for failed in [k for k in made._failing if _is_wider_run(key, k)]:
             del made._failing[failed]
         made.tests = [point]
     else:
@@ -125,33 +136,33 @@ def _tested(
         made.tests = []
 
 
-def _covers(passed: str, failed: str) -> bool:
-    """Say whether a run that passed is the same as, or wider than, one that failed: it names nothing beyond it."""
+def _is_wider_run(passed: str, failed: str) -> bool:
+    """Return whether a command that passed is as wide as one that failed: it has no argument beyond it."""
     words = {w for w in passed.split() if not w.startswith("-")}
     return words <= set(failed.split())
 
 
-def outcome(runner: Runner, text: str, *, good: bool) -> list[str]:
-    """Quote the lines of a runner's output that tell how it went: what failed, why, and the sum."""
-    lines = text.split("\n")[-_PROBED:]
+def outcome_lines(runner: Runner, text: str, *, good: bool) -> list[str]:
+    """Return the lines of a test runner's output that state what failed, why, and the total."""
+    lines = text.split("\n")[-_PROBE_LINES:]
     if good:
         sums = [line for line in lines if line.strip() and runner.status.match(line)]
-        return list(dict.fromkeys([*(line.strip() for line in sums[-2:]), *_told(text, 1)]))
+        return list(dict.fromkeys([*(line.strip() for line in sums[-2:]), *_outcome_excerpt(text, 1)]))
     found: dict[str, None] = {}
     for pattern, most in ((runner.failed, 6), (runner.message, 4)):
         hits = [line.strip() for line in lines if line.strip() and pattern.match(line)]
         found.update(dict.fromkeys(h for h in hits[:most] if len(h) <= _LONGEST))
     sums = [line.strip() for line in lines if line.strip() and runner.status.match(line)]
     found.update(dict.fromkeys(s for s in sums[-1:] if len(s) <= _LONGEST))
-    found.update(dict.fromkeys(_told(text, 3)))
+    found.update(dict.fromkeys(_outcome_excerpt(text, 3)))
     return list(found)
 
 
-def _failed(made: Work, facts: Facts, at: int, call: int, *, solved: str) -> None:
-    """Note an attempt that failed: what was tried and the lines that say why."""
+def _record_failure(made: WorkLog, facts: Facts, at: int, call: int, *, solved: str) -> None:
+    """Record a failed attempt: what was tried and the lines that say why."""
     act, item = facts.acts[call], facts.items[at]
     tried = _first_line(act.command) if act.command else act.path
-    lines = _told(item.text, 2)
+    lines = _outcome_excerpt(item.text, 2)
     key = f"{tried}\0{lines[0] if lines else ''}"
     made.attempts.pop(key, None)
     label = solved if at in facts.overtaken else ""
@@ -166,9 +177,9 @@ def _first_line(command: str) -> str:
     return line if len(line) <= _LONGEST else line[:_LONGEST].rpartition(" ")[0]
 
 
-def _told(text: str, most: int) -> list[str]:
-    """Choose the lines that tell an outcome."""
-    lines = text.split("\n")[-_PROBED:]
-    kept = telling(lines, 300, (), head=1, tail=2)
+def _outcome_excerpt(text: str, most: int) -> list[str]:
+    """Return at most `most` lines of an output that tell its outcome."""
+    lines = text.split("\n")[-_PROBE_LINES:]
+    kept = select_telling_lines(lines, 300, (), head=1, tail=2)
     kept = kept if len(kept) <= most else [*kept[: most - 1], kept[-1]]
     return [lines[n].strip() for n in kept]

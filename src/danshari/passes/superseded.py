@@ -1,4 +1,7 @@
-"""What a later event made needless: identical results, re-reads, rewritten files, errors overtaken by success."""
+"""Placeholders for what a later event made outdated.
+
+That is identical results, files read again or rewritten, and errors that a later success overtook.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,17 @@ from danshari.analysis.facts import Facts
 from danshari.core.edits import Effects
 from danshari.core.policy import Policy
 from danshari.planning.planner import Proposal
-from danshari.shorten.arguments import stand_in
+from danshari.shorten.arguments import write_placeholder
 
 
-def superseded(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterator[Proposal]:
-    """Propose placeholders for items that a surviving later item replaces."""
+def propose_superseded(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterator[Proposal]:
+    """Propose placeholders for items that a later, fully shown item replaces."""
     recent = facts.recent_from(policy.keep_rounds if not force else min(policy.keep_rounds, 1))
     for at, (by, why) in facts.overtaken.items():
         while by in facts.overtaken:
             by = facts.overtaken[by][0]
         item = facts.items[at]
-        if len(item.text) <= policy.max_length or item.turn >= recent or not _stands(effects, by):
+        if len(item.text) <= policy.max_length or item.turn >= recent or not _is_shown_whole(effects, by):
             continue
         done = effects.texts.get(at)
         if at in effects.gone or (done is not None and done.by not in ("admit",)):
@@ -35,11 +38,11 @@ def superseded(facts: Facts, effects: Effects, policy: Policy, force: bool) -> I
             why=why,
             fault=0.3,
             needs=by,
-            write=partial(stand_in, facts, at, policy, gist=why),
+            write=partial(write_placeholder, facts, at, policy, gist=why),
         )
 
 
-def _stands(effects: Effects, at: int) -> bool:
-    """Say whether the item at `at` is shown whole, apart from terminal escapes."""
+def _is_shown_whole(effects: Effects, at: int) -> bool:
+    """Return whether the item at `at` is shown whole, apart from terminal escapes."""
     edit = effects.texts.get(at)
     return at not in effects.gone and (edit is None or (edit.by == "admit" and edit.why == "cleaned"))

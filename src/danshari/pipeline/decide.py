@@ -1,4 +1,4 @@
-"""From facts to edits: admission, weighing, force, and the care that bound thinking needs. Pure but for the track."""
+"""Which edits to commit: admission of new items, the planner's choice, forced compaction, bound thinking."""
 
 from __future__ import annotations
 
@@ -7,36 +7,39 @@ from dataclasses import dataclass, field, replace
 
 from danshari import data
 from danshari.analysis.facts import Facts
-from danshari.core.edits import Drop, Edit, Effects, Replace, dead_reasoning, resolve
+from danshari.core.edits import Drop, Edit, Effects, Replace, find_stale_reasoning, resolve_edits
 from danshari.core.policy import Policy
-from danshari.core.pricing import Model
+from danshari.core.pricing import ModelInfo
 from danshari.errors import PolicyError
-from danshari.passes import NAMES, PASSES
+from danshari.passes import PASS_NAMES, PASSES
 from danshari.passes.admit import admit
-from danshari.pipeline.tracker import Track
-from danshari.planning.laws import Refusal, protected, refuse
+from danshari.pipeline.tracker import ConversationTrack
+from danshari.planning.laws import Refusal, check_edit, is_protected
 from danshari.planning.planner import (
-    Plan,
+    BatchPlan,
     Proposal,
     Situation,
-    due,
-    forced,
-    plan,
+    choose_batch,
+    choose_forced_batch,
+    evaluation_reason,
 )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Decision:
-    """Edits to commit, with the plan they came from."""
+    """The edits to commit, with the plan they come from and the proposals that a law refused."""
 
     edits: list[Edit] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
-    plan: Plan = field(default_factory=Plan)
+    plan: BatchPlan = field(default_factory=BatchPlan)
     notes: list[str] = field(default_factory=list)
 
 
-def admitted(track: Track, policy: Policy, since: int) -> list[Edit]:
-    """Decide the admission edits for items from position `since` on."""
+def admit_new_items(track: ConversationTrack, policy: Policy, since: int) -> list[Edit]:
+    """Return the admission edits for the items from position `since` on.
+
+    Items are handled one by one, because an item may refer to another that is shortened in the same batch.
+    """
     if "admit" not in policy.passes:
         return []
     facts, effects = track.facts, track.effects
@@ -48,66 +51,76 @@ def admitted(track: Track, policy: Policy, since: int) -> list[Edit]:
         if found is None:
             continue
         edit = replace(found, seen=newest)
-        if refuse(edit, facts, cleaned) is None:
+        if check_edit(edit, facts, cleaned) is None:
             shown.texts[at] = edit
             edits.append(edit)
     return edits
 
 
-def proposals(facts: Facts, effects: Effects, policy: Policy, *, force: bool) -> list[Proposal]:
-    """Collect what the policy's passes propose; the gentler pass wins where two propose for one item.
+def collect_proposals(facts: Facts, effects: Effects, policy: Policy, *, force: bool) -> list[Proposal]:
+    """Collect the proposals of the policy's passes, one per item. Earlier (gentler) passes win.
 
-    A proposal that points to a surviving item gives way to the next if that item is about to change too.
+    A proposal that refers to another item is skipped for the next one if that item is about to change too.
+    The `evict` pass takes part under force only.
     """
     found: dict[int, list[Proposal]] = {}
     for name in policy.passes:
         if name in PASSES and (name != "evict" or force):
             for proposal in PASSES[name](facts, effects, policy, force):
-                if not protected(facts.items[proposal.at], policy):
+                if not is_protected(facts.items[proposal.at], policy):
                     found.setdefault(proposal.at, []).append(proposal)
     return [next((p for p in options if p.needs not in found), options[-1]) for options in found.values()]
 
 
-def decide(
-    track: Track,
+def decide_edits(
+    track: ConversationTrack,
     policy: Policy,
-    model: Model,
+    model: ModelInfo,
     situation: Situation,
     why: str,
     ledger: Sequence[Edit],
     *,
     last: bool = True,
 ) -> Decision:
-    """Weigh the proposals of this moment and write the edits of the chosen batch.
+    """Return the edits of the batch that the planner chooses now, empty if `why` is empty.
 
-    `last` says whether, under force, harsher stages may follow the gentle one (all placeholders, rounds dropped).
+    `last` matters under force only: False stops after the gentle stage, True goes on to placeholders and
+    dropped rounds.
     """
     if not why:
         return Decision()
     facts = track.facts
-    if policy.thinking == "keep" and binds(track, model):
+    if policy.thinking == "keep" and has_bound_thinking(track, model):
         return Decision(notes=["no edit: the policy keeps thinking that is bound to what precedes it"])
     if why == "forced":
-        return _forced(track, policy, situation, ledger, last=last)
-    if binds(track, model) and not facts.closed() and policy.thinking != "hint":
+        return _decide_forced(track, policy, situation, ledger, last=last)
+    if has_bound_thinking(track, model) and not facts.is_tool_loop_closed() and policy.thinking != "hint":
         return Decision(notes=["edits wait for the end of the tool loop: its thinking is bound to what precedes it"])
-    found = [_learned(p, facts, situation.learned) for p in proposals(facts, track.effects, policy, force=False)]
-    chosen = plan(found, situation, policy, why)
+    found = [
+        _apply_recall_factor(p, facts, situation.learned)
+        for p in collect_proposals(facts, track.effects, policy, force=False)
+    ]
+    chosen = choose_batch(found, situation, policy, why)
     decision = Decision(plan=chosen)
-    _write(chosen.batch, track, policy, decision)
+    _write_edits(chosen.batch, track, policy, decision)
     return decision
 
 
-def _learned(proposal: Proposal, facts: Facts, learned: Mapping[str, float]) -> Proposal:
-    """Weigh a fault by what recalls have taught about this kind of tool."""
+def _apply_recall_factor(proposal: Proposal, facts: Facts, learned: Mapping[str, float]) -> Proposal:
+    """Multiply a proposal's re-fetch cost by the factor that recalls of this tool kind have led to."""
     act = facts.act_at(proposal.at) if learned else None
     factor = learned.get(act.kind, 1.0) if act else 1.0
     return proposal if factor == 1.0 else replace(proposal, fault=factor * proposal.fault)
 
 
-def _forced(track: Track, policy: Policy, situation: Situation, ledger: Sequence[Edit], *, last: bool) -> Decision:
-    """Go through the stages, gentlest first, each seeing what the one before it did."""
-    decision = Decision(plan=Plan(why="forced"))
+def _decide_forced(
+    track: ConversationTrack, policy: Policy, situation: Situation, ledger: Sequence[Edit], *, last: bool
+) -> Decision:
+    """Free the tokens needed, in three stages, each of which sees the effects of the one before.
+
+    The stages are gentle proposals, forced proposals of the same passes, and eviction of whole rounds.
+    """
+    decision = Decision(plan=BatchPlan(why="forced"))
     mild = replace(policy, passes=tuple(p for p in policy.passes if p != "evict"))
     evicting = replace(policy, passes=tuple(p for p in policy.passes if p == "evict"))
     effects, freed = track.effects, 0.0
@@ -119,23 +132,26 @@ def _forced(track: Track, policy: Policy, situation: Situation, ledger: Sequence
     for stage, force, need in stages if last else stages[:1]:
         if freed >= need:
             continue
-        chosen = forced(proposals(track.facts, effects, stage, force=force), need - freed)
+        chosen = choose_forced_batch(collect_proposals(track.facts, effects, stage, force=force), need - freed)
         before = len(decision.edits)
-        _write(chosen.batch, track, policy, decision)
+        _write_edits(chosen.batch, track, policy, decision)
         if len(decision.edits) > before:
-            effects = resolve([*ledger, *decision.edits], track.facts.items, track.facts.index)
-        freed = sum(track.sizes) - _total(track, effects)
+            effects = resolve_edits([*ledger, *decision.edits], track.facts.items, track.facts.index)
+        freed = sum(track.sizes) - _view_tokens(track, effects)
     return decision
 
 
-def freed_by(track: Track, edits: Sequence[Edit], ledger: Sequence[Edit]) -> float:
-    """Estimate the tokens that edits would free if they were committed now."""
+def estimate_freed_tokens(track: ConversationTrack, edits: Sequence[Edit], ledger: Sequence[Edit]) -> float:
+    """Estimate the tokens that `edits` would free if they were committed now."""
     if not edits:
         return 0.0
-    return sum(track.sizes) - _total(track, resolve([*ledger, *edits], track.facts.items, track.facts.index))
+    return sum(track.sizes) - _view_tokens(
+        track, resolve_edits([*ledger, *edits], track.facts.items, track.facts.index)
+    )
 
 
-def _total(track: Track, effects: Effects) -> float:
+def _view_tokens(track: ConversationTrack, effects: Effects) -> float:
+    """Estimate the tokens of the view that `effects` describe."""
     facts = track.facts
     total = 0.0
     for at, size in enumerate(track.sizes):
@@ -145,12 +161,17 @@ def _total(track: Track, effects: Effects) -> float:
         total += (
             size
             if edit is None or edit is track.effects.texts.get(at)
-            else facts.count.item(facts.items[at].kind, edit.text)
+            else facts.count.estimate_item(facts.items[at].kind, edit.text)
         )
     return total
 
 
-def _write(batch: Iterable[Proposal], track: Track, policy: Policy, decision: Decision) -> None:
+def _write_edits(batch: Iterable[Proposal], track: ConversationTrack, policy: Policy, decision: Decision) -> None:
+    """Turn proposals into edits and add them to `decision`.
+
+    A proposal is skipped if it writes nothing or shortens a replaced text by less than the policy's margin.
+    One that breaks a law is added to `decision.refused`.
+    """
     facts = track.facts
     newest = facts.items[-1].id
     for proposal in batch:
@@ -166,50 +187,53 @@ def _write(batch: Iterable[Proposal], track: Track, policy: Policy, decision: De
             shown = track.effects.texts.get(proposal.at)
             if shown is not None and len(text) >= (1 - policy.margin) * len(shown.text):
                 continue
-        broken = refuse(edit, facts, policy)
+        broken = check_edit(edit, facts, policy)
         if broken is None:
             decision.edits.append(edit)
         else:
             decision.refused.append(broken)
 
 
-def binds(track: Track, model: Model) -> bool:
-    """Say whether the view holds thinking that the provider ties to what precedes it."""
+def has_bound_thinking(track: ConversationTrack, model: ModelInfo) -> bool:
+    """Return whether the view holds thinking that the provider binds to the messages before it."""
     texts, gone = track.effects.texts, track.effects.gone
     return model.binding and any(
         i.bound and at not in texts and at not in gone for at, i in enumerate(track.facts.items)
     )
 
 
-def strip_dead(track: Track, ledger: Sequence[Edit]) -> tuple[list[Edit], bool]:
-    """Leave dead thinking out; also say whether some dead block had to stay (it belongs to the newest turn)."""
+def strip_dead_thinking(track: ConversationTrack, ledger: Sequence[Edit]) -> tuple[list[Edit], bool]:
+    """Return edits that remove thinking whose prefix changed, and whether some of it has to stay.
+
+    Thinking of the newest turn stays while its tool loop is open.
+    """
     facts = track.facts
-    effects = resolve(ledger, facts.items, facts.index)
-    dead = dead_reasoning(ledger, effects, facts.items, facts.index)
+    effects = resolve_edits(ledger, facts.items, facts.index)
+    dead = find_stale_reasoning(ledger, effects, facts.items, facts.index)
     newest = facts.items[-1].id
     edits: list[Edit] = [
         Replace(id=facts.items[at].id, text="", by="binding", why="its prefix changed", seen=newest)
         for at in dead
-        if facts.items[at].turn < facts.turn or facts.closed()
+        if facts.items[at].turn < facts.turn or facts.is_tool_loop_closed()
     ]
     return edits, len(edits) < len(dead)
 
 
-def weigh(policy: Policy, situation: Situation, *, force: bool) -> str:
-    """Say why proposals are weighed now; `force` overrules the triggers."""
+def find_trigger(policy: Policy, situation: Situation, *, force: bool) -> str:
+    """Return why proposals are considered now, empty if they are not. `force` overrides the triggers."""
     if not situation.facts.items:
         return ""
-    return "forced" if force and situation.need > 0 else due(situation, policy)
+    return "forced" if force and situation.need > 0 else evaluation_reason(situation, policy)
 
 
-def with_known_passes(policy: Policy) -> Policy:
-    """Refuse a policy that names a pass which does not exist."""
-    known = dict.fromkeys((*NAMES, *PASSES))  # a pass of the caller's own is added to PASSES
+def validate_policy(policy: Policy) -> Policy:
+    """Return the policy. Raises PolicyError if it names an unknown pass or language."""
+    known = dict.fromkeys((*PASS_NAMES, *PASSES))  # a pass of the caller's own is added to PASSES
     unknown = [name for name in policy.passes if name not in known]
     if unknown:
         raise PolicyError(f"policy {policy.name}: unknown pass {unknown[0]!r}; known: {', '.join(known)}")
-    if policy.language and policy.language not in data.phrases():
+    if policy.language and policy.language not in data.load_phrases():
         raise PolicyError(
-            f"policy {policy.name}: language = {policy.language!r}; known: {', '.join(data.phrases())}, or empty"
+            f"policy {policy.name}: language = {policy.language!r}; known: {', '.join(data.load_phrases())}, or empty"
         )
     return policy

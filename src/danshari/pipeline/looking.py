@@ -1,4 +1,4 @@
-"""What can be looked at in a running conversation; nothing here changes it."""
+"""Read-only properties of a running conversation. Nothing in this module changes it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 from danshari.analysis.facts import Facts
 from danshari.archive.base import Archive
 from danshari.core.edits import Effects, View
-from danshari.core.pricing import Model
-from danshari.core.session import Session
-from danshari.formats import Format, named
-from danshari.pipeline.run import Run
-from danshari.pipeline.state import Mode, Pending
+from danshari.core.pricing import ModelInfo
+from danshari.core.session import SessionState
+from danshari.formats import Format, find_format
+from danshari.pipeline.run import Pipeline
+from danshari.pipeline.state import Mode, PendingSummary
 
 
-class Look:
-    """The read-only side of a `Compactor`."""
+class CompactorInspection:
+    """The read-only properties and methods of `Compactor`."""
 
-    _run: Run
+    _run: Pipeline
 
     @property
-    def model(self) -> Model:
+    def model(self) -> ModelInfo:
         """The model's row: window, prices, tokenizer family, thinking binding."""
         return self._run.model
 
@@ -35,17 +35,17 @@ class Look:
         return self._run.archive
 
     def view(self) -> View:
-        """Give the items and effects behind the last compaction; empty before the first."""
+        """Return the items and edits behind the last compaction, empty before the first."""
         track = self._run.track
         return View(track.facts.items, track.effects) if track else View((), Effects())
 
     def last_view(self) -> list[Any]:
-        """Give the messages returned last in replace mode; empty where nothing was returned yet."""
+        """Return the messages returned last in replace mode, or an empty list."""
         return list(self._run.returned or ())
 
     def view_format(self) -> Format:
-        """Give the format of the conversation; chat completions before the first compaction."""
-        return self._run.track.format if self._run.track else self._run.wire or named("openai-chat")
+        """Return the conversation's message format: chat completions before the first compaction."""
+        return self._run.track.format if self._run.track else self._run.wire or find_format("openai-chat")
 
     @property
     def facts(self) -> Facts | None:
@@ -54,15 +54,15 @@ class Look:
 
     @property
     def learned(self) -> dict[str, float]:
-        """Tool kind → factor by which recalls made its edits count as riskier (1 to 4)."""
+        """Factor per tool kind (1 to 4) by which recalls made its edits count as riskier."""
         return dict(self._run.session.learned)
 
     @property
-    def pending(self) -> Pending | None:
-        """Give the summary that is being written in the background, if any."""
+    def pending(self) -> PendingSummary | None:
+        """The summary being written in the background, or None."""
         return self._run.pending
 
     @property
-    def session(self) -> Session:
-        """Ledger, calibration and account; a value that never changes under you."""
+    def session(self) -> SessionState:
+        """Ledger, calibration and account, as an immutable value."""
         return self._run.session

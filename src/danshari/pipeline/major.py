@@ -1,4 +1,4 @@
-"""One major compaction in the making: its span, its document, the questions to a summarizer, and the Fold."""
+"""The draft of one major compaction: its span, its hand-over document, summarizer requests, the Fold."""
 
 from __future__ import annotations
 
@@ -11,51 +11,51 @@ from danshari import data
 from danshari.analysis.facts import Facts
 from danshari.core.edits import Edit, Fold
 from danshari.core.handover import MODEL_FIELDS, Handover, Point
-from danshari.core.handover_markdown import parse, render
+from danshari.core.handover_markdown import parse_handover, render_handover
 from danshari.core.summary import Reply
-from danshari.core.text import sendable
+from danshari.core.text import replace_surrogates
 from danshari.handovers.extract import (
-    Tables,
-    Wanted,
-    draft,
-    filled,
+    ExtractionOptions,
+    ExtractionTables,
+    complete_document,
+    draft_document,
 )
-from danshari.handovers.fit import fixed_size, shrunk
+from danshari.handovers.fit import mandatory_size, shrink_document
 from danshari.handovers.ladder import (
-    DOCUMENT,
-    Ask,
-    Outcome,
-    Plan,
+    DOCUMENT_MARK,
     Rung,
-    pieces,
-    summarize,
+    SummaryOutcome,
+    SummaryPlan,
+    SummaryQuestion,
+    split_transcript,
+    summary_ladder,
 )
-from danshari.handovers.span import Span, fold_of, newest_messages
-from danshari.handovers.survival import Survival, consistency
-from danshari.handovers.validate import Ground, known_names
+from danshari.handovers.span import HandoverSpan, make_fold, newest_messages_start
+from danshari.handovers.survival import Survival, measure_survival
+from danshari.handovers.validate import CheckContext, collect_names
 from danshari.pipeline import masking
-from danshari.pipeline.state import Standing
-from danshari.pipeline.summarize import Scene, flattened
-from danshari.pipeline.tracker import Track
-from danshari.planning.laws import refuse
+from danshari.pipeline.state import ConversationState
+from danshari.pipeline.summarize import SummaryContext, flatten_items
+from danshari.pipeline.tracker import ConversationTrack
+from danshari.planning.laws import check_edit
 
-MARGIN = 1.5
+SUMMARY_MARGIN = 1.5
 """Free space must be this many times what a summary call needs, or no model is asked (seed 3, S12)."""
-BREAKER = 3
+MAX_SUMMARY_FAILURES = 3
 """Failed summaries in a row after which the summarizer is left alone."""
-_SHARE = 0.2
+_HANDOVER_SHARE = 0.2
 """Characters of a hand-over, mandatory fields aside, over characters of what it replaces (seed 3, S9)."""
-_LEAST = 2_500
+_MIN_HANDOVER_CHARS = 2_500
 """Characters a hand-over may take even where a fifth of what it replaces is less, but no more than half of it."""
-_PROGRESS = 0.1
+_MIN_FREED_SHARE = 0.1
 """Share of what leaves that a major compaction must free at least."""
-_PROMPT = 1_200
+_PROMPT_TOKENS = 1_200
 """Tokens of the prompt around the document."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Major:
-    """What a major compaction made."""
+class MajorResult:
+    """The result of a major compaction. Without edits, nothing was replaced and `notes` say why."""
 
     edits: list[Edit] = field(default_factory=list)
     document: Handover | None = None
@@ -68,64 +68,71 @@ class Major:
     """What the summarizer cost, in units of base input tokens."""
 
 
-def tables() -> Tables:
-    """Load the tables an extraction reads."""
-    return Tables(markers=data.markers(), languages=data.phrases())
+def extraction_tables() -> ExtractionTables:
+    """Load the marker and phrase tables that hand-over extraction reads."""
+    return ExtractionTables(markers=data.load_markers(), languages=data.load_phrases())
 
 
 @dataclass(slots=True, kw_only=True)
-class Prepared:
-    """A span with its document, before any model is asked."""
+class HandoverDraft:
+    """A span of the conversation with the hand-over document that code extracted from it.
 
-    run: Standing
-    span: Span
+    A summarizer may then improve the document. `finish` turns it into a Fold.
+    """
+
+    run: ConversationState
+    span: HandoverSpan
     why: str
     asked: bool = False
     """Whether the user asked for it: then no detector stands in its way."""
     focus: str = ""
     full: Handover = field(init=False)
     document: Handover = field(init=False)
-    wanted: Wanted = field(init=False)
+    wanted: ExtractionOptions = field(init=False)
     rungs: list[Rung] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    track: Track = field(init=False)
+    track: ConversationTrack = field(init=False)
 
     def __post_init__(self) -> None:
-        """Work the document out from the items alone."""
+        """Extract the document from the items, without a model.
+
+        Its size limit in characters is the policy's `handover`, at most a fifth of the text replaced. That fifth
+        counts as at least 2,500 characters, or as half of the text replaced if that is less.
+        """
         run = self.run
         assert run.track is not None
         self.track = run.track
         facts, policy, places = self.facts, run.policy, self.span.places
         size = sum(len(facts.items[at].text) for at in places)
-        self.wanted = Wanted(
-            size=min(policy.handover, max(int(_SHARE * size), min(_LEAST, size // 2))),
+        self.wanted = ExtractionOptions(
+            size=min(policy.handover, max(int(_HANDOVER_SHARE * size), min(_MIN_HANDOVER_CHARS, size // 2))),
             language=policy.language,
-            visible=self._visible(),
-            restore=min(policy.restore, int(_SHARE * size)),
+            visible=self._visible_text(),
+            restore=min(policy.restore, int(_HANDOVER_SHARE * size)),
             focus=self.focus,
         )
         live = tuple(
             Point(text=str(text), label=str(label), turn=facts.turn, by="host")
-            for label, text in self._live_state().items()
+            for label, text in self._read_live_state().items()
             if text
         )
-        begun = draft(facts, places, tables(), self.wanted, older=self._older())
+        begun = draft_document(facts, places, extraction_tables(), self.wanted, older=self._previous_document())
         self.full = begun.document.with_field("live", live)
-        made = filled(facts, places, tables(), self.wanted, replace(begun, document=self.full))
-        self.document = self._masked(made) if policy.mask_secrets else made
+        made = complete_document(facts, places, extraction_tables(), self.wanted, replace(begun, document=self.full))
+        self.document = self._mask_document(made) if policy.mask_secrets else made
 
-    def _older(self) -> Handover | None:
-        """Give the document in force inside the span; one that is no longer kept is read back from its text."""
-        live = self._live()
+    def _previous_document(self) -> Handover | None:
+        """Return the previous hand-over inside the span, parsed from its text if it is no longer stored."""
+        live = self._active_folds()
         if not live:
             return None
         if self.run.session.handover is not None:
             return self.run.session.handover
-        read = parse(live[-1].text, data.phrases())
+        read = parse_handover(live[-1].text, data.load_phrases())
         return replace(read, fields={name: read[name] for name in MODEL_FIELDS}) if read else None
 
-    def _live_state(self) -> Mapping[str, str]:
-        """Ask the host for its live state; a hook that fails is said and does no harm."""
+    def _read_live_state(self) -> Mapping[str, str]:
+        """Call the host's `reinject` hook and return its texts by label. An error becomes a note."""
         hook = self.run.means.reinject
         try:
             return dict(hook() or {}) if hook else {}
@@ -133,17 +140,18 @@ class Prepared:
             self.notes.append(f"reinject failed: {type(error).__name__}: {error}")
             return {}
 
-    def _live(self) -> list[Fold]:
+    def _active_folds(self) -> list[Fold]:
+        """List the Folds in force inside the span."""
         track = self.track
         return [
             f for start, (end, f) in track.effects.folds.items() if self.span.first <= start and end <= self.span.last
         ]
 
-    def _masked(self, document: Handover) -> Handover:
-        return masking.masked_document(document, (item.text for item in self.facts.items))
+    def _mask_document(self, document: Handover) -> Handover:
+        return masking.mask_document(document, (item.text for item in self.facts.items))
 
-    def _visible(self) -> str:
-        """Join the texts that stay beside the document."""
+    def _visible_text(self) -> str:
+        """Join the texts that stay in the view beside the document."""
         track = self.track
         inside = set(self.span.places)
         shown = [
@@ -155,170 +163,202 @@ class Prepared:
 
     # ── the ladder ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def scene(self, payload: Any) -> Scene:
-        """Give what requests are built from."""
+    def summary_context(self, payload: Any) -> SummaryContext:
+        """Return everything a summarizer request is built from."""
         run = self.run
-        shown = self.track.write(run.shape(payload, self.track))
+        shown = self.track.write(run.source_payload(payload, self.track))
         wire = self.track.format
-        return Scene(
+        return SummaryContext(
             wire=wire, messages=list(wire.messages(shown)), payload=payload, system=run.means.system,
             tools=run.means.tools, policy=run.policy, model=run.model.name, hints=wire.hints() if run.hints else {},
         )  # fmt: skip
 
-    def ladder(self) -> Generator[Ask, Reply, Outcome]:
-        """Start the ladder with the rungs that this moment allows."""
-        plan = self._plan()
-        ground = self._ground(asks=plan.tries > 0)
-        phrases = tables().languages[self.document.language]
-        return summarize(self.document, plan, replace(ground, prompt=plan.prompt), lambda d: render(d, phrases))
+    def start_ladder(self) -> Generator[SummaryQuestion, Reply, SummaryOutcome]:
+        """Start the generator that asks a summarizer step by step, with the steps that are possible now."""
+        plan = self._plan_requests()
+        ground = self._validation_ground(asks=plan.tries > 0)
+        phrases = extraction_tables().languages[self.document.language]
+        return summary_ladder(
+            self.document, plan, replace(ground, prompt=plan.prompt), lambda d: render_handover(d, phrases)
+        )
 
-    def _plan(self) -> Plan:
+    def _plan_requests(self) -> SummaryPlan:
+        """Choose how a summarizer is asked: warm, by transcripts, how often; or not at all.
+
+        No request is made without a summarizer, or after too many failures in a row unless the user asked.
+        """
         run, policy, facts = self.run, self.run.policy, self.facts
         tries = policy.tries if run.means.summarizer is not None else 0
-        if tries and run.session.failures >= BREAKER and not self.asked:
+        if tries and run.session.failures >= MAX_SUMMARY_FAILURES and not self.asked:
             self.rungs.append(Rung(name="breaker", ok=False, why=f"{run.session.failures} summaries failed in a row"))
             tries = 0
         if not tries:
-            return Plan(prompt="", warm=False, transcripts=(), tries=0, turn=facts.turn, retry="")
-        return Plan(
-            prompt=self._prompt(),
-            warm=self._warm_fits(),
-            transcripts=self._transcripts(),
+            return SummaryPlan(prompt="", warm=False, transcripts=(), tries=0, turn=facts.turn, retry="")
+        return SummaryPlan(
+            prompt=self._fill_prompt(),
+            warm=self._can_ask_warm(),
+            transcripts=self._build_transcripts(),
             tries=tries,
             turn=facts.turn,
-            retry=data.prompt("retry", self.document.language),
+            retry=data.load_prompt("retry", self.document.language),
         )
 
-    def _prompt(self) -> str:
+    def _fill_prompt(self) -> str:
+        """Fill the hand-over prompt template with the request, language, size limit and focus."""
         policy, language = self.run.policy, self.document.language
-        facts, phrases = self.facts, tables().languages[language]
-        mask = masking.masked if policy.mask_secrets else str
-        users = [w for at in facts.users if (w := data.markers().own_words(facts.items[at].text).strip())]
+        facts, phrases = self.facts, extraction_tables().languages[language]
+        mask = masking.mask_secrets if policy.mask_secrets else str
+        users = [w for at in facts.users if (w := data.load_markers().human_text(facts.items[at].text).strip())]
         holes = {
             "request": mask(users[-1][:4_000]) if users else "—",
-            "document": DOCUMENT,
+            "document": DOCUMENT_MARK,
             "language": phrases.name,
-            "limit": str(self._limit),
+            "limit": str(self._max_summary_chars),
             "focus": f"\n\nFocus: {self.focus}" if self.focus else "",
             "extra": f"\n\n{policy.summary_prompt}" if policy.summary_prompt else "",
         }
-        return re.sub(r"\{(\w+)\}", lambda hole: holes.get(hole[1], hole[0]), data.prompt("handover", language))
+        return re.sub(r"\{(\w+)\}", lambda hole: holes.get(hole[1], hole[0]), data.load_prompt("handover", language))
 
     @property
-    def _limit(self) -> int:
-        """Characters a summarizer may add."""
+    def _max_summary_chars(self) -> int:
+        """Characters that a summarizer may add: twice the policy's `summary_tokens`."""
         return 2 * self.run.policy.summary_tokens
 
-    def _warm_fits(self) -> bool:
-        """Say whether the agent's own request can carry the instruction, with the margin of S12."""
+    def _can_ask_warm(self) -> bool:
+        """Return whether the agent's own request can carry the instruction.
+
+        The free tokens of the window must be at least `SUMMARY_MARGIN` times what the instruction and the answer
+        need.
+        """
         run, facts = self.run, self.facts
         summarizer = run.means.summarizer
         if summarizer is None or not summarizer.same or run.policy.summary_request != "warm" or facts.pending:
             return False
-        need = self._need()
+        need = self._tokens_needed()
         free = run.model.window - run.tokens(self.track)
-        if free < MARGIN * need:
+        if free < SUMMARY_MARGIN * need:
             self.rungs.append(
-                Rung(name="margin", ok=False, why=f"{free:,.0f} tokens free, {MARGIN * need:,.0f} needed")
+                Rung(name="margin", ok=False, why=f"{free:,.0f} tokens free, {SUMMARY_MARGIN * need:,.0f} needed")
             )
             return False
         return True
 
-    def _need(self) -> float:
+    def _tokens_needed(self) -> float:
+        """Estimate the tokens a summary call adds: the document, the prompt around it, and the answer."""
         facts = self.facts
-        return float(facts.count(render(self.document, tables().languages[self.document.language]))) + (
-            _PROMPT + self.run.policy.summary_tokens
-        )
+        return float(
+            facts.count(render_handover(self.document, extraction_tables().languages[self.document.language]))
+        ) + (_PROMPT_TOKENS + self.run.policy.summary_tokens)
 
-    def _transcripts(self) -> tuple[str, ...]:
-        """Flatten what leaves, in pieces that fit the summarizer with the margin."""
+    def _build_transcripts(self) -> tuple[str, ...]:
+        """Write the items of the span as plain-text parts that fit the summarizer's window with the margin."""
         run, facts = self.run, self.facts
         assert run.means.summarizer is not None
         items = [facts.items[at] for at in self.span.places]
-        texts = flattened(items, masking.masked if run.policy.mask_secrets else str)
+        texts = flatten_items(items, masking.mask_secrets if run.policy.mask_secrets else str)
         window = run.means.summarizer.window or run.model.window
-        room = (window - self._need()) / MARGIN
-        made = pieces(texts, [facts.count(t) for t in texts], room, run.policy.chunks)
+        room = (window - self._tokens_needed()) / SUMMARY_MARGIN
+        made = split_transcript(texts, [facts.count(t) for t in texts], room, run.policy.chunks)
         if not made:
             why = f"the conversation does not fit {run.policy.chunks} requests to a window of {window:,} tokens"
             self.rungs.append(Rung(name="margin", ok=False, why=why))
         return made
 
-    def _ground(self, *, asks: bool) -> Ground:
-        facts, markers = self.facts, data.markers()
+    def _validation_ground(self, *, asks: bool) -> CheckContext:
+        """Collect what a summarizer's answer is validated against."""
+        facts, markers = self.facts, data.load_markers()
         items = facts.items
-        words = "\n".join(markers.own_words(items[at].text) for at in facts.users)
-        return Ground(
-            known=known_names([*(i.text for i in items), *(i.name for i in items)]) if asks else (),
+        words = "\n".join(markers.human_text(items[at].text) for at in facts.users)
+        return CheckContext(
+            known=collect_names([*(i.text for i in items), *(i.name for i in items)]) if asks else (),
             words=words,
             prompt="",
             language=self.document.language,
             source=sum(len(items[at].text) for at in self.span.places),
-            limit=self._limit,
+            limit=self._max_summary_chars,
             markers=markers,
-            languages=data.phrases(),
-            mask=masking.masked if self.run.policy.mask_secrets else str,
+            languages=data.load_phrases(),
+            mask=masking.mask_secrets if self.run.policy.mask_secrets else str,
         )
 
     @property
     def facts(self) -> Facts:
-        """Give the analyses of the conversation."""
+        """The analyses of the conversation."""
         return self.track.facts
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def finished(self, outcome: Outcome) -> Major:
-        """Make the Fold, if it frees enough, and say what survived."""
+    def finish(self, outcome: SummaryOutcome) -> MajorResult:
+        """Make the Fold from the ladder's outcome, if it frees enough, and report what survived."""
         rungs = (*self.rungs, *outcome.rungs)
-        if outcome.by_model or (shorter := self._fallback()) is None:
-            return self._folded(outcome.document, rungs, by_model=outcome.by_model)
-        return shorter._folded(shorter.document, rungs, by_model=False)
+        if outcome.by_model or (shorter := self._shorter_draft()) is None:
+            return self._build_fold(outcome.document, rungs, by_model=outcome.by_model)
+        return shorter._build_fold(shorter.document, rungs, by_model=False)
 
-    def _fallback(self) -> Prepared | None:
-        """In the seed's shape, keep the newest messages beside the document where no model wrote a summary."""
+    def _shorter_draft(self) -> HandoverDraft | None:
+        """Return a draft that leaves the newest messages out, for policies of shape `seed` when no model answered.
+
+        Returns None for other policies and if fewer than two items would be left to replace.
+        """
         if self.run.policy.shape != "seed":
             return None
-        start = newest_messages(self.facts, self.run.policy.fallback)
+        start = newest_messages_start(self.facts, self.run.policy.fallback)
         if start - self.span.first < 2:
             return None
         span = replace(self.span, last=start - 1, keep=tuple(at for at in self.span.keep if at < start))
-        return Prepared(run=self.run, span=span, why=self.why, asked=self.asked, focus=self.focus)
+        return HandoverDraft(run=self.run, span=span, why=self.why, asked=self.asked, focus=self.focus)
 
-    def futile(self, document: Handover) -> str:
-        """Say why a Fold with this document is not worth it; empty if it is."""
+    def why_futile(self, document: Handover) -> str:
+        """Return why a Fold with this document would free too little, empty if it frees enough.
+
+        It must free the policy's margin, and at least a tenth, of the tokens it replaces.
+        """
         before = sum(self.track.sizes[at] for at in self.span.places) + sum(
-            self.facts.count(f.text) for f in self._live()
+            self.facts.count(f.text) for f in self._active_folds()
         )
-        after = self.facts.count(self._text(document))
-        if after <= (1 - max(self.run.policy.margin, _PROGRESS)) * before:
+        after = self.facts.count(self._render_text(document))
+        if after <= (1 - max(self.run.policy.margin, _MIN_FREED_SHARE)) * before:
             return ""
         return f"no major compaction: it would free {max(before - after, 0):,.0f} of {before:,.0f} tokens only"
 
-    def _text(self, document: Handover) -> str:
-        return sendable(render(document, tables().languages[document.language]))
+    def _render_text(self, document: Handover) -> str:
+        return replace_surrogates(render_handover(document, extraction_tables().languages[document.language]))
 
-    def _folded(self, document: Handover, rungs: tuple[Rung, ...], *, by_model: bool) -> Major:
+    def _build_fold(self, document: Handover, rungs: tuple[Rung, ...], *, by_model: bool) -> MajorResult:
+        """Make the Fold and the survival report.
+
+        Without edits if the Fold would free too little or a law refuses it. A document longer than its limit is
+        shrunk.
+        """
         run, facts, span = self.run, self.facts, self.span
-        asked = any(r.asked for r in rungs)
-        major = Major(rungs=rungs, asked=asked, by_model=by_model, units=self.units(rungs), notes=list(self.notes))
-        phrases = tables().languages[document.language]
-        most = len(self._text(self.document)) if self.document else 0
-        document = shrunk(document, max(most, self.wanted.size + fixed_size(document)), phrases)
-        if why := self.futile(document):
+        asked = any(r.is_model_call for r in rungs)
+        major = MajorResult(
+            rungs=rungs, asked=asked, by_model=by_model, units=self.cost_in_base_tokens(rungs), notes=list(self.notes)
+        )
+        phrases = extraction_tables().languages[document.language]
+        most = len(self._render_text(self.document)) if self.document else 0
+        document = shrink_document(document, max(most, self.wanted.size + mandatory_size(document)), phrases)
+        if why := self.why_futile(document):
             major.notes.append(why)
             return major
-        text = self._text(document)
-        fold = fold_of(facts, span, text, why=self.why)
-        if broken := refuse(fold, facts, run.policy):
+        text = self._render_text(document)
+        fold = make_fold(facts, span, text, why=self.why)
+        if broken := check_edit(fold, facts, run.policy):
             major.notes.append(f"no major compaction: {broken.law}: {broken.why}")
             return major
         major.edits, major.document = [fold], document
         leaving = {facts.items[at].id for at in span.places}
-        major.survived = consistency(self.full, f"{text}\n{self.wanted.visible}", leaving.__contains__)
+        major.survived = measure_survival(self.full, f"{text}\n{self.wanted.visible}", leaving.__contains__)
         return major
 
-    def units(self, rungs: Sequence[Rung]) -> float:
-        """Price the summarizer's answers at the agent's prices, or its own if it has some."""
+    def cost_in_base_tokens(self, rungs: Sequence[Rung]) -> float:
+        """Return what the summarizer's answers cost, in units (base input tokens of the agent's model).
+
+        Per answer: uncached input tokens times the cache-write price, plus cached tokens times the cache-read
+        price, plus output tokens times the output price, all relative to the base price. If the summarizer has
+        its own price in dollars per million tokens, the sum is multiplied by that price over the agent's base
+        price.
+        """
         prices, summarizer = self.run.model.prices, self.run.means.summarizer
         rate = (summarizer.price / prices.base) if summarizer and summarizer.price and prices.base else 1.0
         return rate * sum(

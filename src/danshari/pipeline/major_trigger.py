@@ -1,4 +1,4 @@
-"""When a major compaction is due, and how it runs: at once, or in the background with a swap when it is ready."""
+"""When a major compaction is due, and how it runs: at once, or with a summary made in the background."""
 
 from __future__ import annotations
 
@@ -6,156 +6,184 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from danshari.core.session import Session
-from danshari.handovers.ladder import Outcome
-from danshari.handovers.span import span_of
-from danshari.pipeline.decide import Decision, binds, freed_by
-from danshari.pipeline.major import Major, Prepared
-from danshari.pipeline.state import Standing
+from danshari.core.session import SessionState
+from danshari.handovers.ladder import SummaryOutcome
+from danshari.handovers.span import choose_handover_span
+from danshari.pipeline.decide import Decision, estimate_freed_tokens, has_bound_thinking
+from danshari.pipeline.major import HandoverDraft, MajorResult
+from danshari.pipeline.state import ConversationState
 from danshari.pipeline.summarize import (
-    CALLER,
-    NOBODY,
+    NO_CALLER,
     Caller,
-    driven,
+    current_caller,
+    run_ladder,
 )
 from danshari.planning.planner import soft_line
 
-_OUTSIZED = 0.25
+_OUTSIZED_SHARE = 0.25
 """Share of the window from which a first request is no head: its paste becomes data."""
-_REST = 3
+_REST_TURNS = 3
 """Turns after a major compaction that would have freed too little until the next is worked out."""
-_WORTH = 0.3
+_MIN_REPLACED_SHARE = 0.3
 """Share of the view that a compaction the user asks for should replace, at the price of a shorter tail."""
 
 
-def line_of(run: Standing) -> float:
-    """Give the tokens above which a major compaction is due where gentler passes do not suffice."""
+def major_threshold(run: ConversationState) -> float:
+    """Return the tokens above which a major compaction is due if gentler passes do not free enough.
+
+    That is the policy's share `major` of the usable window (window less reserve), and never less than the
+    soft line.
+    """
     usable = run.model.window - run.reserve
     soft = min(soft_line(run.model.window, run.policy), usable)
     return max(run.policy.major * usable, soft) if run.policy.major else soft
 
 
-def of_moment(
-    run: Standing, payload: Any, decision: Decision, *, force: bool, full: bool, focus: str, until: int
-) -> Major:
-    """Make a major compaction if one is asked for, ready, or due because the gentler edits would leave too much."""
+def maybe_compact_major(
+    run: ConversationState, payload: Any, decision: Decision, *, force: bool, full: bool, focus: str, until: int
+) -> MajorResult:
+    """Make a major compaction if one is due now; otherwise return a result without edits.
+
+    One is due if the user asked for it, a background summary is ready, or the view is too long. The view is
+    too long if its tokens, less what the gentle edits of `decision` free, exceed `major_threshold`. With a
+    `background` policy a summary is started once the view passes the soft line.
+    """
     track = run.track
     assert track is not None
     if "summarize" not in run.policy.passes:
-        return Major()
+        return MajorResult()
     if full:
-        spent = _given_up(run)
+        spent = _abandon_background(run)
         at = next((n for n, item in enumerate(track.facts.items) if item.at[0] >= until), -1) if until else -1
         made = compact_major(run, payload, why="asked for", asked=True, focus=focus, until=at)
         made.units += spent
         return made
     tokens = run.tokens(track)
-    line = min(line_of(run), soft_line(run.model.window, run.policy)) if force else line_of(run)
-    freed = freed_by(track, decision.edits, run.session.ledger) if tokens > line else 0.0
+    line = min(major_threshold(run), soft_line(run.model.window, run.policy)) if force else major_threshold(run)
+    freed = estimate_freed_tokens(track, decision.edits, run.session.ledger) if tokens > line else 0.0
     over = tokens - freed * run.session.calibration.ratio > line
     if run.pending is not None:
-        return _swap(run, payload, over=over, hard=tokens > run.model.window - run.reserve)
+        return _use_background_summary(run, payload, over=over, hard=tokens > run.model.window - run.reserve)
     if over:
         return compact_major(run, payload, why=f"{tokens:,.0f} tokens, over {line:,.0f}", focus=focus)
     if run.policy.background and run.means.summarizer is not None and tokens > soft_line(run.model.window, run.policy):
-        run.pending = _started(run, payload)
-    return Major()
+        run.pending = _start_background(run, payload)
+    return MajorResult()
 
 
 def compact_major(
-    run: Standing, payload: Any, *, why: str, asked: bool = False, focus: str = "", until: int = -1
-) -> Major:
-    """Make the Fold of this moment; without edits where nothing can leave or nothing would be gained."""
-    found = prepared(run, why=why, asked=asked, focus=focus, until=until)
-    if isinstance(found, Major):
+    run: ConversationState, payload: Any, *, why: str, asked: bool = False, focus: str = "", until: int = -1
+) -> MajorResult:
+    """Make a major compaction now. The result has no edits if nothing can leave or too little would be freed."""
+    found = draft_handover(run, why=why, asked=asked, focus=focus, until=until)
+    if isinstance(found, MajorResult):
         return found
-    if futile := found.futile(found.document):  # then no model's answer could make it worth its price
-        run.futile_until = found.facts.turn + _REST
-        return Major(notes=[*found.notes, futile])
-    caller = CALLER.get() or NOBODY
-    return found.finished(driven(found.ladder(), found.scene(payload), run.means.summarizer, caller))
+    if futile := found.why_futile(found.document):  # then no model's answer could make it worth its price
+        run.futile_until = found.facts.turn + _REST_TURNS
+        return MajorResult(notes=[*found.notes, futile])
+    caller = current_caller.get() or NO_CALLER
+    return found.finish(run_ladder(found.start_ladder(), found.summary_context(payload), run.means.summarizer, caller))
 
 
-def prepared(run: Standing, *, why: str, asked: bool = False, focus: str = "", until: int = -1) -> Prepared | Major:
-    """Choose the span and work the document out; a `Major` without edits says why there is nothing to do."""
+def draft_handover(
+    run: ConversationState, *, why: str, asked: bool = False, focus: str = "", until: int = -1
+) -> HandoverDraft | MajorResult:
+    """Choose the span to replace and extract its document.
+
+    Returns a `MajorResult` without edits, with the reason in its notes, if there is nothing to do.
+    """
     track, policy = run.track, run.policy
     assert track is not None
     if not asked and track.facts.turn < run.futile_until:
-        return Major()
-    if not asked and run.session.thrashes(track.facts.turn):
+        return MajorResult()
+    if not asked and run.session.is_thrashing(track.facts.turn):
         note = "no major compaction: the context filled up again right after each of the last ones"
-        return Major(notes=[f"{note}; what stays verbatim is too large for this window"])
-    if policy.thinking == "keep" and binds(track, run.model):
-        return Major(notes=["no major compaction: the policy keeps thinking that is bound to what precedes it"])
+        return MajorResult(notes=[f"{note}; what stays verbatim is too large for this window"])
+    if policy.thinking == "keep" and has_bound_thinking(track, run.model):
+        return MajorResult(notes=["no major compaction: the policy keeps thinking that is bound to what precedes it"])
     tail = policy.keep_tail * policy.active * run.model.window
-    spans = [span_of(track.facts, policy, tail, track.effects, until=until, outsized=_OUTSIZED * run.model.window)]
+    spans = [
+        choose_handover_span(
+            track.facts, policy, tail, track.effects, until=until, outsized=_OUTSIZED_SHARE * run.model.window
+        )
+    ]
     if asked:  # then a tail that holds nearly everything is no reason to do nothing
-        spans += [span_of(track.facts, policy, t, track.effects, until=until) for t in (tail / 4, 0.0)]
-    worth = (s for s in spans if s and sum(track.sizes[at] for at in s.places) >= _WORTH * track.shown)
+        spans += [choose_handover_span(track.facts, policy, t, track.effects, until=until) for t in (tail / 4, 0.0)]
+    worth = (s for s in spans if s and sum(track.sizes[at] for at in s.places) >= _MIN_REPLACED_SHARE * track.shown)
     span = next(worth, next((s for s in spans if s), None))
     if span is None:
-        return Major(notes=["no major compaction: nothing older than the newest round can leave"])
-    return Prepared(run=run, span=span, why=why, asked=asked, focus=focus)
+        return MajorResult(notes=["no major compaction: nothing older than the newest round can leave"])
+    return HandoverDraft(run=run, span=span, why=why, asked=asked, focus=focus)
 
 
-def booked(session: Session, major: Major, turn: int) -> Session:
-    """Note a major compaction in the session: its document, its cost, and how its summarizer did."""
+def record_major(session: SessionState, major: MajorResult, turn: int) -> SessionState:
+    """Record a major compaction in the session: its document, its cost, and whether the summarizer failed."""
     if major.units:
         session = replace(session, account=replace(session.account, spent=session.account.spent + major.units))
     if major.asked:
         session = replace(session, failures=0 if major.by_model else session.failures + 1)
-    return session.major(major.document, turn) if major.document is not None else session
+    return session.record_major(major.document, turn) if major.document is not None else session
 
 
 # ── in the background ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(slots=True, kw_only=True)
-class Waiting:
-    """A summary being written while the agent goes on; it stands for what was sent, and for nothing after."""
+class BackgroundSummary:
+    """A summary being written in a background thread while the agent goes on.
 
-    prepared: Prepared
+    It covers the messages that were there when it started, and nothing later.
+    """
+
+    prepared: HandoverDraft
     thread: threading.Thread
-    outcome: list[Outcome] = field(default_factory=list)
+    outcome: list[SummaryOutcome] = field(default_factory=list)
 
 
-def _started(run: Standing, payload: Any) -> Waiting | None:
-    found = prepared(run, why="in the background")
-    if isinstance(found, Major) or found.futile(found.document):
+def _start_background(run: ConversationState, payload: Any) -> BackgroundSummary | None:
+    """Start a background summary. Returns None if there is nothing to summarize."""
+    found = draft_handover(run, why="in the background")
+    if isinstance(found, MajorResult) or found.why_futile(found.document):
         return None
-    ladder, scene, summarizer = found.ladder(), found.scene(payload), run.means.summarizer
-    box: list[Outcome] = []
-    caller = Caller(loop=(CALLER.get() or NOBODY).loop)  # nobody waits, so nobody gives up
+    ladder, scene, summarizer = found.start_ladder(), found.summary_context(payload), run.means.summarizer
+    box: list[SummaryOutcome] = []
+    caller = Caller(loop=(current_caller.get() or NO_CALLER).loop)  # nobody waits, so nobody gives up
     thread = threading.Thread(
-        target=lambda: box.append(driven(ladder, scene, summarizer, caller)), name="danshari-background", daemon=True
+        target=lambda: box.append(run_ladder(ladder, scene, summarizer, caller)),
+        name="danshari-background",
+        daemon=True,
     )
     thread.start()
-    return Waiting(prepared=found, thread=thread, outcome=box)
+    return BackgroundSummary(prepared=found, thread=thread, outcome=box)
 
 
-def _given_up(run: Standing) -> float:
-    """Let a background summary go; give what its answers cost, in units."""
+def _abandon_background(run: ConversationState) -> float:
+    """Abandon the background summary. Returns what its answers cost, in units (base input tokens)."""
     pending, run.pending = run.pending, None
-    return pending.prepared.units(pending.outcome[0].rungs) if pending and pending.outcome else 0.0
+    return pending.prepared.cost_in_base_tokens(pending.outcome[0].rungs) if pending and pending.outcome else 0.0
 
 
-def _swap(run: Standing, payload: Any, *, over: bool, hard: bool) -> Major:
-    """Take the finished summary; wait for it only at the hard line, and go on without it if it does not come."""
+def _use_background_summary(run: ConversationState, payload: Any, *, over: bool, hard: bool) -> MajorResult:
+    """Use the background summary if it is ready.
+
+    At the hard line it is waited for, up to the policy's `summary_seconds`. If it does not come, or the
+    conversation has changed, a new major compaction is made where one is due.
+    """
     pending = run.pending
     assert pending is not None
     if hard:
         pending.thread.join(run.policy.summary_seconds)
     if not pending.outcome and not hard:
-        return Major()
+        return MajorResult()
     if pending.outcome and pending.prepared.track is run.track:
         run.pending = None
-        made: Major = pending.prepared.finished(pending.outcome[0])
+        made: MajorResult = pending.prepared.finish(pending.outcome[0])
         return made
     note = "the background summary did not come"
     if pending.outcome:
         note = "the background summary was given up: the conversation is no longer the one it was made of"
-    spent = _given_up(run)
-    made = compact_major(run, payload, why=note) if over else Major()
+    spent = _abandon_background(run)
+    made = compact_major(run, payload, why=note) if over else MajorResult()
     made.notes.insert(0, note)
     made.units += spent
     return made

@@ -1,4 +1,4 @@
-"""Masks keys, tokens and passwords in what danshari writes or sends to a summarizer; never stops anything."""
+"""Masking of keys, tokens and passwords in stored text and in requests to a summarizer."""
 
 from __future__ import annotations
 
@@ -14,37 +14,40 @@ Mask = Callable[[str], str]
 """Gives a text with its secrets masked."""
 _KEY, _KEY_LINE = "PRIVATE KEY-----", "[masked: private key]"
 _PEM = re.compile(r"PRIVATE KEY-----\s*\n((?:[A-Za-z0-9+/=]{16,}\s*\n?)+)")
-_SHORTEST = 12
+_MIN_SECRET_LENGTH = 12
 """Characters below which no text is looked at: no known key is shorter."""
 
 
-def masked(text: str) -> str:
-    """Put `[masked: kind]` in place of every secret of `data/secrets.toml`."""
-    if len(text) < _SHORTEST:
+def mask_secrets(text: str) -> str:
+    """Replace every secret that `data/secrets.toml` describes by `[masked: kind]`."""
+    if len(text) < _MIN_SECRET_LENGTH:
         return text
-    for name, pattern in data.secrets():
-        text = pattern.sub(partial(_mark, name), text)
+    for name, pattern in data.load_secrets():
+        text = pattern.sub(partial(_mask_match, name), text)
     return text
 
 
-def masked_document(document: Handover, sources: Iterable[str]) -> Handover:
-    """Mask the secrets of every point of a hand-over; `sources` are the texts it was made of.
+def mask_document(document: Handover, sources: Iterable[str]) -> Handover:
+    """Mask the secrets in every point of a hand-over. `sources` are the texts it was made from.
 
-    A line of a private key looks like any other once it stands alone, so the keys are looked up in the sources.
+    A single line of a private key cannot be recognised alone, so the lines of all keys are collected from
+    the sources.
     """
     bodies = {
         line.strip() for text in sources if _KEY in text for block in _PEM.findall(text) for line in block.split("\n")
     }
-    fields = {name: tuple(_masked(p, bodies - {""}) for p in points) for name, points in document.fields.items()}
+    fields = {name: tuple(_mask_point(p, bodies - {""}) for p in points) for name, points in document.fields.items()}
     return replace(document, fields=fields)
 
 
-def _masked(point: Point, bodies: set[str]) -> Point:
+def _mask_point(point: Point, bodies: set[str]) -> Point:
+    """Mask the secrets of one point. `bodies` are the lines of private keys."""
     lines = [_KEY_LINE if line.strip() in bodies else line for line in point.text.split("\n")] if bodies else []
-    return replace(point, text=masked("\n".join(lines) if lines else point.text))
+    return replace(point, text=mask_secrets("\n".join(lines) if lines else point.text))
 
 
-def _mark(name: str, found: re.Match[str]) -> str:
+def _mask_match(name: str, found: re.Match[str]) -> str:
+    """Return the mask for one match: only the group `secret` is replaced if the pattern has one."""
     mark = f"[masked: {name}]"
     whole = found.group()
     if "secret" not in found.re.groupindex:

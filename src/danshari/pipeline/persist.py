@@ -10,23 +10,23 @@ from danshari.archive.base import entry_from_dict
 from danshari.archive.in_memory import MemoryArchive
 from danshari.core.session import session_from_dict
 from danshari.errors import SessionError, VersionError
-from danshari.pipeline.run import Run
+from danshari.pipeline.run import Pipeline
 
-FORMAT = 1
+SAVE_FORMAT = 1
 """Format number of a saved conversation."""
 
 
-def dump(run: Run) -> str:
-    """Write a run; the archive is included only if it lives in memory."""
+def dump_conversation(run: Pipeline) -> str:
+    """Write the state as JSON text. The archive is included only if it is in memory."""
     archive = run.archive.to_dict() if isinstance(run.archive, MemoryArchive) else None
-    return json.dumps({**pack(run), "archive": archive}, ensure_ascii=False, default=_jsonable)
+    return json.dumps({**pack_state(run), "archive": archive}, ensure_ascii=False, default=_to_jsonable)
 
 
-def pack(run: Run, *, ledger: bool = True) -> dict[str, Any]:
-    """Give a run as plain values, without its archive; on demand without its ledger."""
+def pack_state(run: Pipeline, *, ledger: bool = True) -> dict[str, Any]:
+    """Return the state as plain JSON values, without its archive, and without its ledger if `ledger` is False."""
     session = replace(run.session, ledger=run.session.ledger if ledger else ())
     return {
-        "danshari": FORMAT,
+        "danshari": SAVE_FORMAT,
         "session": session.to_dict(),
         "mode": run.mode,
         "source": run.source,
@@ -37,8 +37,8 @@ def pack(run: Run, *, ledger: bool = True) -> dict[str, Any]:
     }
 
 
-def restore(run: Run, saved: str | bytes) -> None:
-    """Put a saved conversation into `run`; nothing is changed if it cannot be read."""
+def load_saved(run: Pipeline, saved: str | bytes) -> None:
+    """Load a saved conversation into `run`. Raises SessionError, with nothing changed, if it cannot be read."""
     try:
         stored = json.loads(saved)
         _check_version(stored)
@@ -46,13 +46,16 @@ def restore(run: Run, saved: str | bytes) -> None:
     except VersionError:
         raise
     except (KeyError, TypeError, ValueError) as error:
-        raise _unreadable(error) from None
-    unpack(run, stored)
+        raise _unreadable_error(error) from None
+    unpack_state(run, stored)
     run.archive.put(entries)
 
 
-def unpack(run: Run, stored: Any) -> None:
-    """Put the values of `pack` into `run`; nothing is changed if they do not fit."""
+def unpack_state(run: Pipeline, stored: Any) -> None:
+    """Load the values of `pack_state` into `run`.
+
+    Raises SessionError, with nothing changed, if they do not fit.
+    """
     try:
         _check_version(stored)
         session = session_from_dict(stored["session"])
@@ -61,21 +64,22 @@ def unpack(run: Run, stored: Any) -> None:
     except VersionError:
         raise
     except (KeyError, TypeError, ValueError) as error:
-        raise _unreadable(error) from None
+        raise _unreadable_error(error) from None
     run.session, run.track, run.mode = session, None, mode
     run.source, run.returned, run.hints, run.kept = source, returned, hints, kept
     run.policy = replace(run.policy, pinned=tuple(dict.fromkeys((*run.policy.pinned, *pinned))))
 
 
 def _check_version(stored: Any) -> None:
+    """Raise VersionError if the state was saved by a newer format."""
     version = stored["danshari"]
-    if not isinstance(version, int) or version > FORMAT:
-        raise VersionError(f"saved with format {version}, this danshari reads up to {FORMAT}: upgrade it")
+    if not isinstance(version, int) or version > SAVE_FORMAT:
+        raise VersionError(f"saved with format {version}, this danshari reads up to {SAVE_FORMAT}: upgrade it")
 
 
-def _unreadable(error: Exception) -> SessionError:
+def _unreadable_error(error: Exception) -> SessionError:
     return SessionError(f"this is no saved danshari session: {type(error).__name__}: {error}")
 
 
-def _jsonable(value: Any) -> Any:
+def _to_jsonable(value: Any) -> Any:
     return value.model_dump(exclude_none=True) if hasattr(value, "model_dump") else str(value)

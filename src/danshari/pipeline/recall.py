@@ -1,7 +1,8 @@
-"""Getting originals back: by id, by words, path or command; for a program, and as tools that an agent calls itself.
+"""Recall of archived originals by id, words, path or command, for a program and as tools for an agent.
 
-A recall is answered from the archive, or from the conversation where an original still stands. What is recalled again
-and again is shown whole at its place, and its kind is elided less readily from then on (`Compactor.learned`).
+A recall is answered from the archive, or from the conversation if the original is still there. An item
+recalled often is shown again in full, and results of its kind are elided less readily
+(`Compactor.learned`).
 """
 
 from __future__ import annotations
@@ -11,23 +12,23 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from danshari.analysis.first_seen import bare
-from danshari.archive.base import NONE, Entry, Filters, Passage, entry_of
-from danshari.archive.words import words
+from danshari.analysis.first_seen import strip_line_number
+from danshari.archive.base import NO_FILTERS, Entry, Filters, Passage, make_entry
+from danshari.archive.words import index_words
 from danshari.core.text import parse_arguments
 from danshari.errors import DanshariError, RecallError
 from danshari.pipeline import undo as restoring
-from danshari.pipeline.run import Run
+from danshari.pipeline.run import Pipeline
 
-SEARCH, READ = "recall_search", "recall_read"
-DESCRIPTIONS = {
-    SEARCH: "Search what left this conversation's context: earlier tool results, file contents, command output, failed "
+SEARCH_TOOL, READ_TOOL = "recall_search", "recall_read"
+TOOL_DESCRIPTIONS = {
+    SEARCH_TOOL: "Search what left this conversation's context: earlier tool results, file contents, command output, failed "
     "attempts. Gives the ids and the matching lines. Search with exact identifiers, paths or error texts, before "
     "reading or running something again and before proposing an approach that may have failed already.",
-    READ: "Read an archived original, or some of its lines, by the id shown as `recall` or `archived as`.",
+    READ_TOOL: "Read an archived original, or some of its lines, by the id shown as `recall` or `archived as`.",
 }
-_PARAMETERS: dict[str, dict[str, Any]] = {
-    SEARCH: {
+_TOOL_PARAMETERS: dict[str, dict[str, Any]] = {
+    SEARCH_TOOL: {
         "type": "object",
         "properties": {
             "query": {"type": "string", "description": "Identifiers, words of an error, a path or a command."},
@@ -37,7 +38,7 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
         },
         "required": ["query"],
     },
-    READ: {
+    READ_TOOL: {
         "type": "object",
         "properties": {
             "id": {"type": "string", "description": "The id, 6 characters or more."},
@@ -51,43 +52,43 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
         "required": ["id"],
     },
 }
-SENTENCE = (
+SYSTEM_PROMPT_HINT = (
     "Some earlier results are shortened; nothing is lost. Before you repeat a read or a command, or propose an "
     "approach, search the archive with recall_search, and read an original with recall_read and the id shown beside it."
 )
 """For a system prompt, where you want it there from the first request on (seed 3, S11); never added by danshari."""
 _ID = re.compile(r"[0-9a-f]{6,32}\Z")
-_SHOWN = 12
+_MAX_SHOWN_LINES = 12
 """Matching lines that a search shows of one passage."""
-_STEP, _MOST_LEARNED = 1.5, 4.0
+_RECALL_STEP, _MAX_RECALL_FACTOR = 1.5, 4.0
 """Factor by which a kind's fault weight grows with a recall, and its bound."""
 
 
-def recall(run: Run, query: str, *, limit: int = 5, filters: Filters = NONE) -> list[Passage]:
-    """Find passages by id or by words; raises RecallError if nothing is found."""
-    found = [_whole(entry)] if (entry := _by_id(run, query)) else []
+def recall(run: Pipeline, query: str, *, limit: int = 5, filters: Filters = NO_FILTERS) -> list[Passage]:
+    """Find passages by id or by words. Raises RecallError if nothing is found."""
+    found = [_whole_passage(entry)] if (entry := _find_by_id(run, query)) else []
     if not found:  # no id: a commit hash, a number or a word of six letters a to f may look like one
         found = run.archive.search(query, limit=limit, filters=filters)
         if not found:
             raise RecallError(
-                f"nothing recalled for {query!r}{_limits(filters)}: no archived original holds these words"
+                f"nothing recalled for {query!r}{_describe_filters(filters)}: no archived original holds these words"
             )
-    _learn(run, found[0].entry)
+    _count_recall(run, found[0].entry)
     return found
 
 
-def _limits(filters: Filters) -> str:
-    """Say what a search was limited to."""
+def _describe_filters(filters: Filters) -> str:
+    """Describe the filters of a search, for an error message."""
     parts = [f"{name} {value!r}" for name, value in asdict(filters).items() if value not in ("", None)]
     return f" in {', '.join(parts)}" if parts else ""
 
 
-def _whole(entry: Entry) -> Passage:
+def _whole_passage(entry: Entry) -> Passage:
     return Passage(entry=entry, start=1, end=entry.text.count("\n") + 1)
 
 
-def _by_id(run: Run, digest: str) -> Entry | None:
-    """Find an original by its id, in the archive or, if it never left, in the conversation; None for no id."""
+def _find_by_id(run: Pipeline, digest: str) -> Entry | None:
+    """Find an original by its id, in the archive or else in the conversation. Returns None if there is none."""
     if not _ID.match(digest):
         return None
     try:
@@ -97,37 +98,41 @@ def _by_id(run: Run, digest: str) -> Entry | None:
         for at, item in enumerate(run.track.facts.items if run.track else ()):
             if item.digest.startswith(digest):
                 act = run.track.facts.act_at(at) if run.track else None
-                return replace(entry_of(item, act.command if act else ""), path=act.path if act else "")
+                return replace(make_entry(item, act.command if act else ""), path=act.path if act else "")
     return None
 
 
-def _learn(run: Run, entry: Entry) -> None:
-    """Count the recall; a kind that is recalled is elided less readily, an item recalled often is shown again."""
+def _count_recall(run: Pipeline, entry: Entry) -> None:
+    """Count a recall.
+
+    The factor of the original's tool kind grows by 1.5, up to 4, so that its kind is elided less readily.
+    Once an item was recalled as often as the policy's `recall_restore`, it is shown in full again.
+    """
     session, track = run.session, run.track
     counts = dict(session.recalled)
     counts[entry.digest] = counts.get(entry.digest, 0) + 1
     learned = dict(session.learned)
-    kind = data_kind(run, entry)
-    learned[kind] = min(learned.get(kind, 1.0) * _STEP, _MOST_LEARNED)
+    kind = tool_kind(run, entry)
+    learned[kind] = min(learned.get(kind, 1.0) * _RECALL_STEP, _MAX_RECALL_FACTOR)
     run.session = replace(session, recalled=tuple(counts.items()), learned=tuple(learned.items()))
     if track is not None and 0 < run.policy.recall_restore == counts[entry.digest]:
         places = [at for at in track.effects.texts if track.facts.items[at].digest == entry.digest]
-        restoring.restore(run, track, places, (), "recall")
+        restoring.restore_items(run, track, places, (), "recall")
 
 
-def data_kind(run: Run, entry: Entry) -> str:
-    """Give the tool kind of an original."""
-    return run.track.facts.tools.row(entry.name).kind if run.track else "other"
+def tool_kind(run: Pipeline, entry: Entry) -> str:
+    """Return the kind of the tool that produced an original."""
+    return run.track.facts.tools.find_row(entry.name).kind if run.track else "other"
 
 
 # ── as tools ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def tool_definitions(format: str) -> list[dict[str, Any]]:  # noqa: A002  (the field's word)
-    """Give both tools in the shape of a format: openai-chat, openai-responses or anthropic."""
+def recall_tool_definitions(format: str) -> list[dict[str, Any]]:  # noqa: A002  (the field's word)
+    """Return both recall tools in a format: openai-chat, openai-responses or anthropic."""
     made: list[dict[str, Any]] = []
-    for name, description in DESCRIPTIONS.items():
-        schema = _PARAMETERS[name]
+    for name, description in TOOL_DESCRIPTIONS.items():
+        schema = _TOOL_PARAMETERS[name]
         if format == "anthropic":
             made.append({"name": name, "description": description, "input_schema": schema})
         elif format == "openai-responses":
@@ -138,22 +143,23 @@ def tool_definitions(format: str) -> list[dict[str, Any]]:  # noqa: A002  (the f
     return made
 
 
-def run(state: Run, name: str, arguments: str | Mapping[str, Any]) -> str:
-    """Answer a tool call; what cannot be answered says what to do instead."""
+def run_recall_tool(state: Pipeline, name: str, arguments: str | Mapping[str, Any]) -> str:
+    """Answer a call of a recall tool. Errors become a text that says what to do instead."""
     try:
         given = dict(arguments) if isinstance(arguments, Mapping) else parse_arguments(arguments)
-        if name == SEARCH:
-            return _searched(state, given)
-        if name == READ:
-            return _read(state, given)
+        if name == SEARCH_TOOL:
+            return _answer_search(state, given)
+        if name == READ_TOOL:
+            return _answer_read(state, given)
     except (RecallError, ValueError, TypeError, OverflowError) as error:
         return f"{error}. Try fewer or other words, or an id shown as `recall` or `archived as`."
     except DanshariError as error:
         return f"The archive did not answer: {error}"
-    return f"{name!r} is no recall tool; known: {SEARCH}, {READ}."
+    return f"{name!r} is no recall tool; known: {SEARCH_TOOL}, {READ_TOOL}."
 
 
-def _searched(state: Run, given: Mapping[str, Any]) -> str:
+def _answer_search(state: Pipeline, given: Mapping[str, Any]) -> str:
+    """Answer `recall_search`: the passages found, best first. Raises RecallError if nothing is found."""
     query = str(given.get("query", "")).strip()
     if not query:
         raise RecallError("recall_search needs a query")
@@ -168,13 +174,14 @@ def _searched(state: Run, given: Mapping[str, Any]) -> str:
     parts = [f"{len(found)} archived passages for {query!r}, best first; recall_read shows the whole:"]
     room = state.policy.recall_length // max(len(found), 1)
     for passage in found:
-        parts.append(_head(passage) + "\n" + _matching(passage, query, room))
+        parts.append(_passage_heading(passage) + "\n" + _matching_lines(passage, query, room))
     return "\n\n".join(parts)
 
 
-def _head(passage: Passage) -> str:
+def _passage_heading(passage: Passage) -> str:
+    """Return the heading of a passage: id, tool, path or command, round and lines."""
     entry = passage.entry
-    what = " ".join(filter(None, [entry.name, entry.path or _command(entry.label)]))
+    what = " ".join(filter(None, [entry.name, entry.path or _command_text(entry.label)]))
     total = entry.text.count("\n") + 1
     parts = [entry.id, what, f"round {entry.turn}", f"lines {passage.start}-{passage.end} of {total}"]
     parts += ["failed"] if entry.failed else []
@@ -182,20 +189,21 @@ def _head(passage: Passage) -> str:
     return f"[{' · '.join(filter(None, parts))}]"
 
 
-def _command(label: str) -> str:
+def _command_text(label: str) -> str:
+    """Return the first text argument of a call, at most 100 characters."""
     given = parse_arguments(label)
     return next((str(v)[:100] for v in given.values() if isinstance(v, str)), label[:100])
 
 
-def _matching(passage: Passage, query: str, room: int) -> str:
-    """Give the lines of a passage that hold most of the query, verbatim, under their numbers."""
-    asked = set(words(query))
+def _matching_lines(passage: Passage, query: str, room: int) -> str:
+    """Return the lines of a passage that share most words with the query, verbatim, with their numbers."""
+    asked = set(index_words(query))
     lines = passage.text.split("\n")
-    numbered = sum(bare(line) != line for line in lines) > len(lines) / 2
-    filled = [n for n, line in enumerate(lines) if bare(line).strip()]
-    ranked = sorted(filled, key=lambda n: (-len(asked & set(words(lines[n]))), n))
+    numbered = sum(strip_line_number(line) != line for line in lines) > len(lines) / 2
+    filled = [n for n, line in enumerate(lines) if strip_line_number(line).strip()]
+    ranked = sorted(filled, key=lambda n: (-len(asked & set(index_words(lines[n]))), n))
     kept: list[int] = []
-    for n in ranked[:_SHOWN]:
+    for n in ranked[:_MAX_SHOWN_LINES]:
         room -= len(lines[n]) + 8
         if room < 0 and kept:
             break
@@ -203,20 +211,20 @@ def _matching(passage: Passage, query: str, room: int) -> str:
     return "\n".join(lines[n][:600] if numbered else f"{passage.start + n}| {lines[n][:600]}" for n in sorted(kept))
 
 
-def _read(state: Run, given: Mapping[str, Any]) -> str:
-    """Show lines of an original, or a stretch of one line that is longer than a recall may be."""
+def _answer_read(state: Pipeline, given: Mapping[str, Any]) -> str:
+    """Answer `recall_read`: lines of an original, or a part of one line that is too long to show whole."""
     asked = str(given.get("id", "")).strip().lower()
-    entry = _by_id(state, asked)
+    entry = _find_by_id(state, asked)
     if entry is None:
         raise RecallError(f"nothing recalled for {asked!r}: no original has this id; give one of 6 hex digits or more")
-    _learn(state, entry)
+    _count_recall(state, entry)
     lines, most = entry.text.split("\n"), max(state.policy.recall_length, 200)
     start = max(int(given.get("start") or 1), 1)
     end = max(min(int(given.get("end") or len(lines)), len(lines)), start)
     if start > len(lines):
         raise RecallError(f"{entry.id} has {len(lines)} lines; line {start} is beyond")
     if len(lines[start - 1]) > most:
-        return _stretch(entry, lines, start, max(int(given.get("offset") or 0), 0), most)
+        return _show_long_line(entry, lines, start, max(int(given.get("offset") or 0), 0), most)
     shown: list[str] = []
     for line in lines[start - 1 : end]:
         most -= len(line) + 1
@@ -225,11 +233,12 @@ def _read(state: Run, given: Mapping[str, Any]) -> str:
         shown.append(line)
     last = start + len(shown) - 1
     rest = f"; go on with start={last + 1}" if last < end else ""
-    head = f"[recalled {_head(Passage(entry=entry, start=start, end=last))[1:-1]}{rest}]"
+    head = f"[recalled {_passage_heading(Passage(entry=entry, start=start, end=last))[1:-1]}{rest}]"
     return "\n".join([head, *shown])
 
 
-def _stretch(entry: Entry, lines: list[str], number: int, offset: int, most: int) -> str:
+def _show_long_line(entry: Entry, lines: list[str], number: int, offset: int, most: int) -> str:
+    """Show `most` characters of a long line from `offset` on, and how to read on."""
     line = lines[number - 1]
     end = offset + most
     rest = f"start={number} offset={end}" if end < len(line) else f"start={number + 1}" if number < len(lines) else ""

@@ -1,6 +1,6 @@
-"""One conversation under one policy, step by step: a list goes in, a `Compaction` comes out.
+"""One call of a conversation, step by step: read, admit, decide, commit, write.
 
-No lock, no fault handling and no saving here; `compactor` adds those.
+This module takes no lock, handles no errors and saves nothing. `compactor` adds those.
 """
 
 from __future__ import annotations
@@ -11,52 +11,55 @@ from dataclasses import replace
 from typing import Any
 
 from danshari import data
-from danshari.analysis.signals import signals
+from danshari.analysis.signals import read_signals
 from danshari.archive.base import Entry
-from danshari.compaction import Compaction, Held
+from danshari.compaction import Compaction, HeldProposal
 from danshari.core.edits import Edit, Fold, Replace
 from danshari.core.policy import Policy
-from danshari.formats import Format, detect
-from danshari.formats.usage import floor_of
+from danshari.formats import Format, detect_format
+from danshari.formats.usage import estimate_floor
 from danshari.pipeline.decide import (
     Decision,
-    admitted,
-    binds,
-    decide,
-    strip_dead,
-    weigh,
+    admit_new_items,
+    decide_edits,
+    find_trigger,
+    has_bound_thinking,
+    strip_dead_thinking,
 )
-from danshari.pipeline.major import Major
-from danshari.pipeline.major_trigger import booked, of_moment
-from danshari.pipeline.masking import masked
-from danshari.pipeline.state import Standing
+from danshari.pipeline.major import MajorResult
+from danshari.pipeline.major_trigger import maybe_compact_major, record_major
+from danshari.pipeline.masking import mask_secrets
+from danshari.pipeline.state import ConversationState
 from danshari.pipeline.tracker import (
-    Track,
-    originals,
-    same_pieces,
-    touched_by,
+    ConversationTrack,
+    archive_entries,
+    edit_positions,
+    have_same_pieces,
 )
 from danshari.planning.planner import (
     Situation,
-    pressure_of,
-    rest_after,
+    grade_pressure,
+    next_evaluation_turn,
     soft_line,
 )
 
-_FOREVER = 1e12
+_FOREVER_SECONDS = 1e12
 """Seconds that no session waited: the mark of a cache that cannot hold anything."""
 
 
-class Run(Standing):
-    """What one call does to a running conversation."""
+class Pipeline(ConversationState):
+    """A conversation's state together with the steps of one compaction call."""
 
-    def format_of(self, payload: Any) -> tuple[Format, tuple[str, ...]]:
-        """Detect the format anew only until the conversation has shown messages that one format alone has."""
+    def resolve_format(self, payload: Any) -> tuple[Format, tuple[str, ...]]:
+        """Return the format of `payload`, and notes about what is unusual in it.
+
+        The format is detected until the conversation holds a tool call, then kept.
+        """
         if self.wire is not None:
             return self.wire, ()
         if self.track is not None and self.track.facts.call_turns:
             return self.track.format, ()
-        return detect(payload)
+        return detect_format(payload)
 
     def compact(
         self,
@@ -70,79 +73,94 @@ class Run(Standing):
         focus: str | None = None,
         until: int = 0,
     ) -> Compaction:
-        """Follow the conversation, admit, weigh, commit, write; `full` asks for a major compaction."""
+        """Run one compaction: read the new messages, admit them, decide on edits, commit them, write the view.
+
+        `sent` is the number of messages already cached by the provider, None if this session tracks that itself.
+        `until` is the number of messages that a forced major compaction may replace, 0 for no limit. `notes` is
+        extended in place.
+        """
         given = wire.messages(payload)
-        messages = self._recovered(wire, given)
+        messages = self._restore_source(wire, given)
         until += len(messages) - len(given) if until else 0  # in replace mode the caller counts the messages it holds
         track = self._follow(messages, wire, notes)
         facts = track.facts
         if not facts.items:
-            return self.result(payload, [], Decision(), notes, "none")
-        sent_items = self._sent_items(track, sent)
-        edits = admitted(track, self._admission(), facts.first_sight if sent is None else sent_items)
+            return self.build_result(payload, [], Decision(), notes, "none")
+        sent_items = self._count_sent_items(track, sent)
+        edits = admit_new_items(track, self._admission_policy(), facts.first_sight if sent is None else sent_items)
         self.commit(edits, batch=False)
-        stripped, _ = self.bind() if edits else ([], [])
+        stripped, _ = self.handle_bound_thinking() if edits else ([], [])
         edits += stripped
-        self._join(track, sent_items)
-        situation = self._situation(track, sent_items, force=force)
-        decision, major = self._decided(payload, situation, force=force, full=full, focus=focus or "", until=until)
+        self._account_earlier_rounds(track, sent_items)
+        situation = self._build_situation(track, sent_items, force=force)
+        decision, major = self._decide_and_commit(
+            payload, situation, force=force, full=full, focus=focus or "", until=until
+        )
         notes += decision.notes
         if decision.edits or edits or self.hints:
-            stripped, note = self.bind()
+            stripped, note = self.handle_bound_thinking()
             decision.edits += stripped
             notes += note
         if situation.pressure == "hard":
-            self._fits(track, notes)
-        result = self.result(payload, edits, decision, notes, situation.pressure, major)
+            self._note_if_too_long(track, notes)
+        result = self.build_result(payload, edits, decision, notes, situation.pressure, major)
         if sent is None:
-            self._book(track, result, situation)
+            self._account_request(track, result, situation)
         if self.mode == "replace":
-            self.remember(messages, result)
+            self.remember_source(messages, result)
         return result
 
-    def _decided(
+    def _decide_and_commit(
         self, payload: Any, situation: Situation, *, force: bool, full: bool, focus: str, until: int
-    ) -> tuple[Decision, Major]:
-        """Weigh the gentle edits, make a hand-over where they do not suffice, go on by force; all of it committed."""
+    ) -> tuple[Decision, MajorResult]:
+        """Decide on edits and commit them: gentle ones first, then a major compaction if those free too little.
+
+        Under force, a second and harsher round of edits follows if the view is still too long.
+        """
         track, turn = self.track, situation.facts.turn
         assert track is not None
-        why = weigh(self.policy, situation, force=force) if not full else ""
+        why = find_trigger(self.policy, situation, force=force) if not full else ""
         policy = replace(self.policy, pinned=(*self.policy.pinned, focus)) if focus and not full else self.policy
         able = "summarize" in policy.passes
-        decision = decide(track, policy, self.model, situation, why, self.session.ledger, last=not able)
-        major = of_moment(self, payload, decision, force=force, full=full, focus=focus, until=until)
+        decision = decide_edits(track, policy, self.model, situation, why, self.session.ledger, last=not able)
+        major = maybe_compact_major(self, payload, decision, force=force, full=full, focus=focus, until=until)
         if major.edits:
             plan = replace(decision.plan, why=why or "asked")
             decision = Decision(edits=list(major.edits), refused=decision.refused, plan=plan)
         decision.notes += major.notes
         self.commit(decision.edits, batch=True)
-        self.session = booked(self.session, major, turn)
+        self.session = record_major(self.session, major, turn)
         if able and why == "forced":
-            left = self._situation(track, situation.sent, force=force)
+            left = self._build_situation(track, situation.sent, force=force)
             if left.need > 0:
-                harsh = decide(track, policy, self.model, left, why, self.session.ledger)
+                harsh = decide_edits(track, policy, self.model, left, why, self.session.ledger)
                 self.commit(harsh.edits, batch=True)
                 decision.edits += harsh.edits
         if why:
-            self.session = replace(self.session, rest_until=rest_after(decision.plan, turn))
+            self.session = replace(self.session, rest_until=next_evaluation_turn(decision.plan, turn))
         return decision, major
 
     def count_floor(self, tools: Any, system: Any) -> None:
-        """Count what comes before the messages: tool schemas and the system prompt."""
+        """Estimate the tokens that precede the messages: tool schemas and the system prompt."""
         self.means.tools, self.means.system = tools, system
         if (tools, system) != self.counted:
             self.counted = (tools, system)
-            self.floor = floor_of(tools, system, data.estimator(self.family))
+            self.floor = estimate_floor(tools, system, data.load_estimator(self.family))
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _recovered(self, wire: Format, messages: Sequence[Any]) -> Sequence[Any]:
-        """In replace mode, put the source back where the caller holds a view that we returned, or a beginning of it."""
+    def _restore_source(self, wire: Format, messages: Sequence[Any]) -> Sequence[Any]:
+        """Return the full source history in replace mode, where the caller holds the view that was returned last.
+
+        The caller's messages are compared with that view. If all of them match, or a leading part of them, that
+        part is replaced by the source messages behind it. Otherwise the caller's messages are returned as they
+        are.
+        """
         if self.mode == "view" or self.returned is None:
             return messages
         same = 0
         for old, new in zip(self.returned, messages, strict=False):
-            if old is not new and old != new and not same_pieces(wire, old, new):
+            if old is not new and old != new and not have_same_pieces(wire, old, new):
                 break
             same += 1
         if same == len(self.returned):
@@ -151,17 +169,23 @@ class Run(Standing):
             return messages
         return [*self.source[: self.kept[same - 1] + 1], *messages[same:]]
 
-    def remember(self, source: Sequence[Any], result: Compaction) -> None:
-        """In replace mode, keep the source behind what the caller will hold."""
+    def remember_source(self, source: Sequence[Any], result: Compaction) -> None:
+        """Store the source messages behind the view returned to the caller (replace mode)."""
         track = self.track
         assert track is not None
         self.source, self.returned = list(source), list(track.format.messages(result.messages))
-        self.kept = track.surviving()
+        self.kept = track.surviving_indices()
 
-    def _follow(self, messages: Sequence[Any], wire: Format, notes: list[str]) -> Track:
+    def _follow(self, messages: Sequence[Any], wire: Format, notes: list[str]) -> ConversationTrack:
+        """Read the new messages, or all of them anew if they do not continue the history read so far.
+
+        Notes are added for edits that no longer apply and for an unknown model.
+        """
         track = self.track
         if track is None or track.format is not wire or not track.follow(messages, self.session.ledger):
-            track = Track(wire, data.tools(), data.estimator(self.family), scorer=self.policy.scorer)
+            track = ConversationTrack(
+                wire, data.load_tools(), data.load_estimator(self.family), scorer=self.policy.scorer
+            )
             track.follow(messages, self.session.ledger)
             track.resolve(self.session.ledger)
         self.track = track
@@ -173,8 +197,8 @@ class Run(Standing):
             )
         return track
 
-    def _sent_items(self, track: Track, sent: int | None) -> int:
-        """Count the items that stood in an earlier request."""
+    def _count_sent_items(self, track: ConversationTrack, sent: int | None) -> int:
+        """Count the leading items that were part of an earlier request."""
         items = track.facts.items
         if sent is not None:
             return next((at for at, item in enumerate(items) if item.at[0] >= sent), len(items))
@@ -182,28 +206,46 @@ class Run(Standing):
             return min(self.session.sent, len(items))
         return track.facts.first_sight
 
-    def _admission(self) -> Policy:
-        """Give the policy with its outsize limit no larger than a quarter of the window (4 characters a token)."""
+    def _admission_policy(self) -> Policy:
+        """Return the policy with its admission limit capped at a quarter of the window.
+
+        `admit_any` is in characters, the window in tokens. At 4 characters a token, a quarter of the window has
+        as many characters as the window has tokens.
+        """
         policy = self.policy
         return replace(policy, admit_any=min(policy.admit_any, self.model.window)) if policy.admit_any else policy
 
-    def _join(self, track: Track, sent: int) -> None:
-        """Book what a session cost before it was joined in mid-way."""
+    def _account_earlier_rounds(self, track: ConversationTrack, sent: int) -> None:
+        """Add the estimated cost of the rounds before this compactor joined the session to its account."""
         if not self.session.served and sent:
             turns = track.facts.items[sent - 1].turn
-            account = self.session.account.joined(sum(track.facts.tokens[:sent]), turns, self.model.prices)
+            account = self.session.account.record_earlier_cost(sum(track.facts.tokens[:sent]), turns, self.model.prices)
             self.session = replace(self.session, account=account)
 
     # ── weighing ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _situation(self, track: Track, sent: int, *, force: bool) -> Situation:
+    def _build_situation(self, track: ConversationTrack, sent: int, *, force: bool) -> Situation:
+        """Collect the figures that the planner decides by.
+
+        - `rounds_left`: free tokens below the hard line divided by the average growth in tokens per round.
+        - `cold`: nothing was sent, the cache does not exist or has expired, or the view is below the minimum
+          that the provider caches.
+        - `need`: estimated tokens above the line to reach, divided by the calibration ratio. The line is the
+          soft line under force or with `commit = "trigger"`, else the hard line, which is the window less the
+          reserve.
+        - `purse`: units (base input tokens) that a commit may risk, infinite while nothing was sent.
+        - `spare`: further tokens to free under force, so that the next forced compaction is not due at once.
+        """
         session, policy, window, turn = self.session, self.policy, self.model.window, track.facts.turn
         tokens, hard = self.tokens(track), window - self.reserve
         line = min(soft_line(window, policy), hard) if force or policy.commit == "trigger" else hard
         prices = self.model.prices
         waited = self.clock() - session.last_call if session.last_call is not None else 0.0
-        self.signals = signals(
-            track.facts, policy, reported=session.calibration.reported, idle=waited if 0 < waited < _FOREVER else 0.0
+        self.signals = read_signals(
+            track.facts,
+            policy,
+            reported=session.calibration.reported,
+            idle=waited if 0 < waited < _FOREVER_SECONDS else 0.0,
         )
         growth = max(track.facts.total / max(turn, 1), 1.0)
         return Situation(
@@ -214,17 +256,18 @@ class Run(Standing):
             cold=sent == 0 or not prices.ttl or waited > prices.ttl or 0 < tokens < prices.minimum,
             rounds_seen=turn,
             rounds_left=max((hard - tokens) / growth, 0.0),
-            purse=session.account.purse(policy.purse) if sent else math.inf,
+            purse=session.account.risk_budget(policy.purse) if sent else math.inf,
             since_commit=turn - session.commit_turn if session.commit_turn >= 0 else turn,
             signal=self.signals.trigger(policy),
             learned=dict(session.learned),
             resting=turn < session.rest_until,
-            pressure=pressure_of(tokens, window, self.reserve, policy),
+            pressure=grade_pressure(tokens, window, self.reserve, policy),
             need=max(tokens - line, 0.0) / session.calibration.ratio,
             spare=policy.release * policy.active * window,
         )
 
-    def _fits(self, track: Track, notes: list[str]) -> None:
+    def _note_if_too_long(self, track: ConversationTrack, notes: list[str]) -> None:
+        """Add a note if even the compacted view does not fit the window, with the figures."""
         shown, window = self.tokens(track), self.model.window
         if self.floor + self.reserve >= window:
             notes.append(
@@ -241,41 +284,47 @@ class Run(Standing):
     # ── committing ───────────────────────────────────────────────────────────────────────────────────────────
 
     def commit(self, edits: Sequence[Edit], *, batch: bool) -> None:
-        """Archive the originals, then append the edits to the ledger, then show them."""
+        """Archive the originals, append the edits to the ledger, then apply them to the view, in this order."""
         track = self.track
         if not edits or track is None:
             return
-        self._archive(originals(track, edits))
-        turn, written = track.facts.turn, tuple(map(self._masked, edits))
+        self._archive_entries(archive_entries(track, edits))
+        turn, written = track.facts.turn, tuple(map(self._mask_edit, edits))
         self.session = self.session.commit(written, turn) if batch else self.session.append(written)
         track.apply(written, self.session.ledger)
 
-    def _masked(self, edit: Edit) -> Edit:
-        """Mask secrets in what an edit writes, for the ledger is stored beside the originals."""
+    def _mask_edit(self, edit: Edit) -> Edit:
+        """Mask secrets in the text that an edit writes, because the ledger is stored too."""
         if not self.policy.mask_archive or not isinstance(edit, Replace | Fold):
             return edit
-        return replace(edit, text=masked(edit.text))
+        return replace(edit, text=mask_secrets(edit.text))
 
-    def _archive(self, entries: Sequence[Entry]) -> None:
-        """Store originals under this session's name, their secrets masked where the policy says so."""
+    def _archive_entries(self, entries: Sequence[Entry]) -> None:
+        """Store originals under this session's name, with secrets masked if the policy asks for it."""
         if self.policy.mask_archive:
-            entries = [replace(entry, text=masked(entry.text), label=masked(entry.label)) for entry in entries]
+            entries = [
+                replace(entry, text=mask_secrets(entry.text), label=mask_secrets(entry.label)) for entry in entries
+            ]
         self.archive.put(
             replace(entry, session=self.name, project=self.project, importance=self.policy.share(entry.tier))
             for entry in entries
         )
 
-    def archive_again(self) -> None:
-        """Store the originals of all committed edits under this session's present name."""
+    def archive_all_originals(self) -> None:
+        """Archive the originals of all committed edits again, under the session's present name."""
         if self.track is not None:
-            self._archive(originals(self.track, self.session.ledger))
+            self._archive_entries(archive_entries(self.track, self.session.ledger))
 
-    def bind(self) -> tuple[list[Edit], list[str]]:
-        """See to thinking whose prefix changed: leave it out, or ask the provider to drop it; give edits and notes."""
+    def handle_bound_thinking(self) -> tuple[list[Edit], list[str]]:
+        """Handle thinking blocks whose signed prefix changed.
+
+        They are removed, or, with `thinking = "hint"`, a request field will ask the provider to drop them.
+        Returns the edits committed and the notes to show.
+        """
         track = self.track
-        if track is None or not binds(track, self.model):
+        if track is None or not has_bound_thinking(track, self.model):
             return [], []
-        stripped, stuck = strip_dead(track, self.session.ledger)
+        stripped, stuck = strip_dead_thinking(track, self.session.ledger)
         if self.policy.thinking == "hint":
             self.hints = self.hints or bool(stripped) or stuck
             return [], []
@@ -284,35 +333,38 @@ class Run(Standing):
         note = "the newest turn's thinking is bound to bytes that changed: send the hints along"
         return stripped, [note] if stuck else []
 
-    def _book(self, track: Track, result: Compaction, situation: Situation) -> None:
-        """Book the request that the caller is about to send."""
+    def _account_request(self, track: ConversationTrack, result: Compaction, situation: Situation) -> None:
+        """Add the request about to be sent to the session's account.
+
+        The cached part ends at the first position that was changed and had been sent before.
+        """
         facts, session = track.facts, self.session
-        places = [p for e in result.edits for p in touched_by(track, e)[:1] if p < situation.sent]
+        places = [p for e in result.edits for p in edit_positions(track, e)[:1] if p < situation.sent]
         places += [self.disturbed] if self.disturbed is not None else []
         self.disturbed = None
         kept = sum(track.sizes[: min(places)]) if places else session.account.shown
-        account = session.account.send(facts.total, track.shown, kept, self.model.prices, cold=situation.cold)
+        account = session.account.record_request(facts.total, track.shown, kept, self.model.prices, cold=situation.cold)
         self.session = replace(
             session, served=facts.items[0].id, sent=len(facts.items), last_call=self.clock(), account=account
         )
 
     # ── the result ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def result(
+    def build_result(
         self,
         payload: Any,
         edits: Sequence[Edit],
         decision: Decision,
         notes: Sequence[str],
         pressure: str,
-        major: Major | None = None,
+        major: MajorResult | None = None,
     ) -> Compaction:
-        """Write the view and say what was done."""
+        """Write the view and collect the `Compaction`."""
         track, chosen, money = self.track, decision.plan, self.model.prices.dollars
         assert track is not None
         after = self.tokens(track)
         return Compaction(
-            messages=track.write(self.shape(payload, track)),
+            messages=track.write(self.source_payload(payload, track)),
             format=track.format.name,
             policy=self.policy.name,
             model=self.model.name,
@@ -320,7 +372,9 @@ class Run(Standing):
             after=round(after),
             edits=(*edits, *decision.edits),
             live=len(track.effects.texts) + len(track.effects.gone),
-            held=tuple(Held(id=track.facts.items[p.at].id, by=p.by, why=p.why, freed=p.freed) for p in chosen.held),
+            held=tuple(
+                HeldProposal(id=track.facts.items[p.at].id, by=p.by, why=p.why, freed=p.freed) for p in chosen.held
+            ),
             refused=tuple(decision.refused),
             trigger=chosen.why,
             pressure=pressure,

@@ -1,4 +1,4 @@
-"""What a running conversation holds between two calls: settings, ledger, track, and what the host gave."""
+"""The state of a running conversation between two calls: settings, ledger, items, host inputs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any, Literal, Protocol
 from danshari.analysis.signals import Signals
 from danshari.archive.base import Archive
 from danshari.core.policy import Policy
-from danshari.core.pricing import Model
-from danshari.core.session import Session
+from danshari.core.pricing import ModelInfo
+from danshari.core.session import SessionState
 from danshari.formats import Format
-from danshari.pipeline.tracker import Track
+from danshari.pipeline.tracker import ConversationTrack
 from danshari.summarizers import Summarizer
 
 Mode = Literal["view", "replace"]
 
 
 @dataclass(slots=True, kw_only=True)
-class Means:
-    """What the host gave beside the messages."""
+class HostInputs:
+    """What the host passes in beside the messages: summarizer, live-state hook, system prompt, tools."""
 
     summarizer: Summarizer | None = None
     reinject: Callable[[], Mapping[str, str]] | None = None
@@ -29,7 +29,7 @@ class Means:
     tools: Any = None
 
 
-class Pending(Protocol):
+class PendingSummary(Protocol):
     """A summary being written in the background."""
 
     thread: threading.Thread
@@ -39,13 +39,13 @@ class Pending(Protocol):
     """The span and document it was started with."""
 
 
-class Standing:
-    """The state of a running conversation."""
+class ConversationState:
+    """The state of a running conversation between two calls."""
 
     def __init__(
         self,
         policy: Policy,
-        model: Model,
+        model: ModelInfo,
         archive: Archive,
         *,
         mode: Mode,
@@ -55,8 +55,8 @@ class Standing:
         self.policy, self.model, self.archive, self.mode = policy, model, archive, mode
         self.wire = wire
         self.clock = clock
-        self.session = Session(policy=policy.name)
-        self.track: Track | None = None
+        self.session = SessionState(policy=policy.name)
+        self.track: ConversationTrack | None = None
         self.source: list[Any] = []
         """In replace mode, the full history behind what the caller holds."""
         self.returned: list[Any] | None = None
@@ -69,11 +69,11 @@ class Standing:
         """In replace mode, the source index of every message returned last."""
         self.floor = 0.0
         """Tokens of system prompt and tool schemas, where given."""
-        self.means = Means()
+        self.means = HostInputs()
         """Summarizer, live state, system prompt and tools, as the host gave them."""
         self.counted: tuple[Any, Any] = (None, None)
         """Tools and system prompt behind `floor`."""
-        self.pending: Pending | None = None
+        self.pending: PendingSummary | None = None
         """A summary being written in the background."""
         self.name = self.project = ""
         """The session's name and project in the archive."""
@@ -88,15 +88,15 @@ class Standing:
         self.futile_until = 0
         """Turn before which no major compaction is worked out again: the last would have freed too little."""
 
-    def told(self) -> list[str]:
-        """Give what the archive has to say, once: that a file was set aside."""
+    def new_archive_notes(self) -> list[str]:
+        """Return the archive's warnings not returned before, such as that an unreadable file was moved aside."""
         notes: list[str] = getattr(self.archive, "notes", [])
         fresh, self._heard = notes[self._heard :], len(notes)
         return list(fresh)
 
     @property
     def family(self) -> str:
-        """Tokenizer family by which this policy counts."""
+        """Tokenizer family used to estimate tokens under this policy."""
         return "literal" if self.policy.estimate == "literal" else self.model.family
 
     @property
@@ -104,12 +104,19 @@ class Standing:
         """Tokens kept free for the answer."""
         return min(self.policy.reserve * self.model.window, float(self.model.output))
 
-    def tokens(self, track: Track) -> float:
-        """Estimate the whole request, corrected by what the provider reported."""
+    def tokens(self, track: ConversationTrack) -> float:
+        """Estimate the tokens of the whole request.
+
+        The estimate is messages plus system prompt and tool schemas, corrected by the usage that the provider
+        reported.
+        """
         return self.session.calibration.tokens(track.shown + self.floor)
 
-    def shape(self, payload: Any, track: Track) -> Any:
-        """Give the source in the shape of the caller's payload (they differ in replace mode only)."""
+    def source_payload(self, payload: Any, track: ConversationTrack) -> Any:
+        """Return the full history in the shape of the caller's payload (a list, or a request that holds one).
+
+        In view mode that is the payload itself.
+        """
         if self.mode == "view":
             return payload
         return {**payload, track.format.key: track.messages} if isinstance(payload, Mapping) else track.messages

@@ -1,4 +1,8 @@
-"""Puts a ladder's questions to a summarizer: native requests, warm or flat, with a time limit and a bill."""
+"""Requests to a summarizer: written in the conversation's format, sent with a time limit.
+
+A request is *warm* (the agent's own request with an instruction at its end, so its prompt cache is used)
+or a flat transcript.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 from danshari.core.items import Item
 from danshari.core.policy import Policy
 from danshari.core.summary import Reply, Request
-from danshari.errors import GivenUp, ModelError
+from danshari.errors import ModelError, SummaryCancelled
 from danshari.formats import Format
-from danshari.handovers.ladder import Ask, Outcome
-from danshari.summarizers import Summarizer, called
+from danshari.handovers.ladder import SummaryOutcome, SummaryQuestion
+from danshari.summarizers import Summarizer, call_summarizer
 
 if TYPE_CHECKING:
     import asyncio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class SummaryContext:
     """What a request to a summarizer is built from."""
 
     wire: Format
@@ -37,8 +41,8 @@ class Scene:
     """Fields that the agent's own request carries for bound thinking."""
 
 
-def request_of(ask: Ask, scene: Scene) -> Request:
-    """Write one question in the conversation's own format."""
+def build_summary_request(ask: SummaryQuestion, scene: SummaryContext) -> Request:
+    """Write one question to the summarizer as a request in the conversation's format."""
     policy = scene.policy
     plain = Request(
         format=scene.wire.name,
@@ -68,49 +72,56 @@ def request_of(ask: Ask, scene: Scene) -> Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who waits for a compaction: the event loop it runs on, and whether it gave up."""
+    """Who waits for a compaction: its event loop, and a function that tells whether it was cancelled."""
 
     loop: asyncio.AbstractEventLoop | None = None
     gone: Callable[[], bool] = lambda: False
 
 
-NOBODY = Caller()
-CALLER: ContextVar[Caller | None] = ContextVar("danshari_caller", default=None)
+NO_CALLER = Caller()
+current_caller: ContextVar[Caller | None] = ContextVar("danshari_caller", default=None)
 """Set by `acompact` for its own call; a thread it starts inherits it."""
 
 
-def driven(
-    ladder: Generator[Ask, Reply, Outcome], scene: Scene, summarizer: Summarizer | None, caller: Caller
-) -> Outcome:
-    """Run a ladder to its end; faults of the summarizer are thrown into it. Raises GivenUp if the caller gave up."""
+def run_ladder(
+    ladder: Generator[SummaryQuestion, Reply, SummaryOutcome],
+    scene: SummaryContext,
+    summarizer: Summarizer | None,
+    caller: Caller,
+) -> SummaryOutcome:
+    """Run the summarizer steps to their end and return the outcome.
+
+    Summarizer errors are thrown into the generator, which tries its next step. Raises SummaryCancelled if
+    the caller gave up.
+    """
     try:
         ask = next(ladder)
         while True:
             if caller.gone():
-                raise GivenUp("given up by the caller")
+                raise SummaryCancelled("given up by the caller")
             try:
                 if summarizer is None:
                     raise ModelError("there is no summarizer")
-                reply = called(
+                reply = call_summarizer(
                     summarizer,
-                    request_of(ask, scene),
+                    build_summary_request(ask, scene),
                     seconds=scene.policy.summary_seconds,
                     loop=caller.loop,
                     gone=caller.gone,
                 )
-            except GivenUp:
+            except SummaryCancelled:
                 raise
             except ModelError as error:
                 ask = ladder.throw(error)
                 continue
             ask = ladder.send(reply)
     except StopIteration as end:
-        outcome: Outcome = end.value
+        outcome: SummaryOutcome = end.value
         return outcome
 
 
-def flattened(items: Sequence[Item], mask: Callable[[str], str]) -> list[str]:
-    """Write items as plain text, uncut: who, what, and for calls and results the tool."""
+def flatten_items(items: Sequence[Item], mask: Callable[[str], str]) -> list[str]:
+    """Write items as plain text, uncut, each under a heading with its turn, role, and tool or media."""
     texts = []
     for item in items:
         if item.kind == "reasoning" or (not item.text and item.kind != "media"):

@@ -1,4 +1,4 @@
-"""One conversation being followed: read once, grown by its tail, with the ledger resolved over it."""
+"""The items of one conversation: read once, extended by new messages, with the ledger's edits applied."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ from typing import Any
 from danshari import data
 from danshari.analysis.facts import Facts
 from danshari.analysis.tiers import tier_of
-from danshari.analysis.tools import Tools
-from danshari.archive.base import Entry, entry_of
-from danshari.core.edits import Drop, Edit, Effects, Fold, Insert, Replace, Restore, View, resolve
-from danshari.core.items import Chain
+from danshari.analysis.tools import ToolTable
+from danshari.archive.base import Entry, make_entry
+from danshari.core.edits import Drop, Edit, Effects, Fold, Insert, Replace, Restore, View, resolve_edits
+from danshari.core.items import ItemBuilder
 from danshari.core.tokens import Estimator
 from danshari.formats import Format
 from danshari.formats.base import Patches
 
-_MOVED = 6
+_MAX_MOVED = 6
 """So many earlier messages may differ in form only (moved cache marks) and still count as the same history."""
 
 
-class Track:
-    """Items, facts and effects of one conversation; `follow` takes in what was appended."""
+class ConversationTrack:
+    """Items, facts and edits in force of one conversation.
 
-    def __init__(self, format: Format, tools: Tools, count: Estimator, *, scorer: bool = True) -> None:  # noqa: A002
+    `follow` reads appended messages. `apply` and `resolve` apply the ledger.
+    """
+
+    def __init__(self, format: Format, tools: ToolTable, count: Estimator, *, scorer: bool = True) -> None:  # noqa: A002
         self.format = format
         self.messages: list[Any] = []
         self.facts = Facts(tools, count, data.line_weights() if scorer else None)
@@ -32,17 +35,17 @@ class Track:
         self.sizes: list[float] = []
         """Tokens of each item as the view shows it."""
         self.shown = 0.0
-        self._chain = Chain()
+        self._chain = ItemBuilder()
         self._patches = Patches(View((), self.effects))
 
     def follow(self, messages: Sequence[Any], ledger: Sequence[Edit]) -> bool:
-        """Take in `messages`; False (and nothing changed) if they do not continue what was read before."""
+        """Read `messages`. Returns False, with nothing changed, if they do not continue what was read before."""
         known = len(self.messages)
         if len(messages) < known:
             return False
         head = messages[:known] if len(messages) > known else messages
         self._patches.same = head == self.messages
-        if not self._patches.same and not self._same_pieces(head):
+        if not self._patches.same and not self._has_same_pieces(head):
             return False
         if self._patches.same:
             self.messages += messages[known:]  # equal objects stay ours: freeing megabytes costs more than the rest
@@ -58,25 +61,25 @@ class Track:
             self.resolve(ledger)
         return True
 
-    def _same_pieces(self, head: Sequence[Any]) -> bool:
-        """Say whether messages that differ in form still hold the same pieces at the same places."""
+    def _has_same_pieces(self, head: Sequence[Any]) -> bool:
+        """Return whether messages that differ in form hold the same pieces at the same places."""
         moved = [n for n, (old, new) in enumerate(zip(self.messages, head, strict=True)) if old != new]
-        return len(moved) <= _MOVED and all(same_pieces(self.format, self.messages[n], head[n]) for n in moved)
+        return len(moved) <= _MAX_MOVED and all(have_same_pieces(self.format, self.messages[n], head[n]) for n in moved)
 
-    def surviving(self) -> list[int]:
-        """List the indices of the source messages that the view still holds; empty where that is not one to one."""
+    def surviving_indices(self) -> list[int]:
+        """List the indices of the source messages still in the view, empty if the view has a hand-over."""
         if self.effects.folds or self.effects.inserts:
             return []
         copies = self._patches.copies
         return [at for at in range(len(self.messages)) if at not in copies or copies[at][1] is not None]
 
     def resolve(self, ledger: Sequence[Edit]) -> None:
-        """Resolve the whole ledger anew."""
+        """Apply the whole ledger from the start and count the view's tokens anew."""
         facts = self.facts
-        self.effects = resolve(ledger, facts.items, facts.index)
+        self.effects = resolve_edits(ledger, facts.items, facts.index)
         self.sizes = list(facts.tokens)
         for at, edit in self.effects.texts.items():
-            self.sizes[at] = self._size(at, edit)
+            self.sizes[at] = self._replacement_tokens(at, edit)
         for at in self.effects.gone:
             self.sizes[at] = 0.0
         self._patches = Patches(View(facts.items, self.effects))
@@ -84,7 +87,7 @@ class Track:
         self.shown = sum(self.sizes) + extra
 
     def apply(self, edits: Iterable[Edit], ledger: Sequence[Edit]) -> None:
-        """Resolve edits that were appended to the ledger; `ledger` holds them already."""
+        """Apply edits that were just appended to `ledger`. Falls back to `resolve` for all but plain replacements."""
         for edit in edits:
             at = self.facts.index.get(edit.id) if isinstance(edit, Replace) else None
             if (
@@ -97,25 +100,27 @@ class Track:
                 return
             self.effects.texts[at] = edit
             self._patches.change(self.facts.items[at].at, edit.text or None)
-            size = self._size(at, edit)
+            size = self._replacement_tokens(at, edit)
             self.shown += size - self.sizes[at]
             self.sizes[at] = size
 
-    def _size(self, at: int, edit: Replace) -> float:
-        return self.facts.count.item(self.facts.items[at].kind, edit.text) if edit.text else 0.0
+    def _replacement_tokens(self, at: int, edit: Replace) -> float:
+        """Estimate the tokens of an item once `edit` has replaced its text."""
+        return self.facts.count.estimate_item(self.facts.items[at].kind, edit.text) if edit.text else 0.0
 
     def write(self, payload: Any, effects: Effects | None = None) -> Any:
-        """Write the view into the caller's payload."""
+        """Return the caller's payload changed so that it reads as the view."""
         shown = View(self.facts.items, effects or self.effects)
         return self.format.write(payload, shown, self._patches if effects is None else None)
 
 
-def same_pieces(wire: Format, old: Any, new: Any) -> bool:
-    """Say whether two spellings of a message hold the same pieces."""
-    return list(map(_key, wire.split(old))) == list(map(_key, wire.split(new)))
+def have_same_pieces(wire: Format, old: Any, new: Any) -> bool:
+    """Return whether two spellings of a message hold the same pieces."""
+    return list(map(_piece_key, wire.split(old))) == list(map(_piece_key, wire.split(new)))
 
 
-def _key(piece: Any) -> tuple[Any, ...]:
+def _piece_key(piece: Any) -> tuple[Any, ...]:
+    """Return what two pieces must have in common to count as the same."""
     return (
         piece.kind,
         piece.role,
@@ -126,8 +131,8 @@ def _key(piece: Any) -> tuple[Any, ...]:
     )
 
 
-def touched_by(track: Track, edit: Edit) -> list[int]:
-    """List the positions that an edit concerns, first one first; empty if it is void here."""
+def edit_positions(track: ConversationTrack, edit: Edit) -> list[int]:
+    """List the positions of the items that an edit covers, in order, empty if it does not apply here."""
     index = track.facts.index
     if isinstance(edit, Replace | Restore):
         return [index[edit.id]] if edit.id in index else []
@@ -138,17 +143,17 @@ def touched_by(track: Track, edit: Edit) -> list[int]:
     return list(range(index[edit.first], index[edit.last] + 1))
 
 
-def originals(track: Track, edits: Sequence[Edit]) -> list[Entry]:
-    """Make archive entries of everything that edits take out of sight."""
+def archive_entries(track: ConversationTrack, edits: Sequence[Edit]) -> list[Entry]:
+    """Return archive entries for every item that `edits` replace or remove."""
     facts = track.facts
     entries = []
     for edit in edits:
-        for at in touched_by(track, edit) if isinstance(edit, Replace | Drop | Fold) else ():
+        for at in edit_positions(track, edit) if isinstance(edit, Replace | Drop | Fold) else ():
             call, act, item = facts.call_of.get(at), facts.act_at(at), facts.items[at]
-            made = entry_of(item, facts.items[call].text[:300] if call is not None else "")
+            made = make_entry(item, facts.items[call].text[:300] if call is not None else "")
             entries.append(replace(
                 made, path=act.path if act else "", start=act.start if act and act.kind == "read" else 0,
-                tier=tier_of(facts, at), phase=facts.phases.at(item.turn), failed=made.failed or (
-                    item.kind == "result" and not facts.succeeded(item)),
+                tier=tier_of(facts, at), phase=facts.phases.phase_at(item.turn), failed=made.failed or (
+                    item.kind == "result" and not facts.is_success(item)),
             ))  # fmt: skip
     return entries

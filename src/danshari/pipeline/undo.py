@@ -1,4 +1,4 @@
-"""Taking edits back: undo of the last batch, and pins that show again what was edited."""
+"""Undoing edits: the last batch, or items that the user pins."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from danshari.compaction import Compaction
-from danshari.core.edits import Drop, Edit, Fold, Ledger, Restore, resolve
+from danshari.core.edits import Drop, Edit, Fold, Ledger, Restore, resolve_edits
 from danshari.errors import ArgumentError
 from danshari.pipeline.decide import Decision
-from danshari.pipeline.run import Run
-from danshari.pipeline.tracker import Track, touched_by
+from danshari.pipeline.run import Pipeline
+from danshari.pipeline.tracker import ConversationTrack, edit_positions
 
 
-def undo(run: Run) -> Compaction:
-    """Take the last batch back; the ledger is appended to, so the undo itself can be replayed."""
+def undo(run: Pipeline) -> Compaction:
+    """Undo the last batch of edits. The undo is appended to the ledger, so replaying the ledger repeats it.
+
+    Raises ArgumentError if no batch was committed or the messages were not read yet.
+    """
     track = run.track
     if not run.session.batches:
         raise ArgumentError("nothing to undo: no batch was committed in this session")
@@ -22,18 +25,20 @@ def undo(run: Run) -> Compaction:
         raise ArgumentError("call compact with the messages once before undo (after load or a model switch)")
     start, end = run.session.batches[-1]
     ledger = run.session.ledger
-    restore(run, track, [at for edit in ledger[start:end] for at in touched_by(track, edit)], ledger[:start], "undo")
+    restore_items(
+        run, track, [at for edit in ledger[start:end] for at in edit_positions(track, edit)], ledger[:start], "undo"
+    )
     run.session = replace(run.session, batches=run.session.batches[:-1])
     if any(isinstance(edit, Fold) for edit in ledger[start:end]):
         run.session = replace(run.session, handovers=run.session.handovers[:-1], majors=run.session.majors[:-1])
-    result = run.result(run.source if run.mode == "replace" else track.messages, [], Decision(), [], "none")
+    result = run.build_result(run.source if run.mode == "replace" else track.messages, [], Decision(), [], "none")
     if run.mode == "replace":
-        run.remember(run.source, result)
+        run.remember_source(run.source, result)
     return result
 
 
-def pin(run: Run, texts: Sequence[str]) -> None:
-    """Protect every item that contains one of `texts`, and show those again that were edited."""
+def pin(run: Pipeline, texts: Sequence[str]) -> None:
+    """Protect every item that contains one of `texts`, and restore those that were edited already."""
     run.policy = replace(run.policy, pinned=(*run.policy.pinned, *texts))
     track = run.track
     if track is None:
@@ -41,22 +46,26 @@ def pin(run: Run, texts: Sequence[str]) -> None:
     items = track.facts.items
     edited = [at for at in {*track.effects.texts, *track.effects.gone} if items[at].kind != "reasoning"]
     found = [at for at in edited if any(text in items[at].text for text in texts)]
-    restore(run, track, [*found, *_partners(track, found)], (), "pin")
+    restore_items(run, track, [*found, *_find_call_partners(track, found)], (), "pin")
 
 
-def _partners(track: Track, places: Sequence[int]) -> list[int]:
-    """List the calls and results that must come back with items that left as a whole."""
+def _find_call_partners(track: ConversationTrack, places: Sequence[int]) -> list[int]:
+    """List the positions of calls and results that must return together with items that were removed."""
     items, gone = track.facts.items, track.effects.gone
     calls = {items[at].call for at in places if at in gone and items[at].call}
     return [at for at in gone if items[at].call in calls and items[at].kind != "reasoning"]
 
 
-def restore(run: Run, track: Track, places: Sequence[int], before: Ledger, by: str) -> None:
-    """Show items as the ledger `before` showed them, and see to thinking whose prefix that changes."""
+def restore_items(run: Pipeline, track: ConversationTrack, places: Sequence[int], before: Ledger, by: str) -> None:
+    """Show items as the ledger `before` showed them.
+
+    Thinking whose prefix changes by this is handled too. `by` names the reason in the ledger: undo, pin or
+    recall.
+    """
     if not places:
         return
     items, wanted = track.facts.items, set(places)
-    shown = resolve(before, items, track.facts.index)
+    shown = resolve_edits(before, items, track.facts.index)
     edits: list[Edit] = []
     for at in sorted(wanted):
         edits.append(Restore(id=items[at].id, by=by, why=by, seen=items[-1].id))
@@ -69,4 +78,4 @@ def restore(run: Run, track: Track, places: Sequence[int], before: Ledger, by: s
     run.session = run.session.append(tuple(edits))
     run.disturbed = min(wanted)
     track.resolve(run.session.ledger)
-    run.bind()
+    run.handle_bound_thinking()

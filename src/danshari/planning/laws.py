@@ -1,4 +1,4 @@
-"""Named invariants: which edits are legal, and what must hold of every view."""
+"""The invariants that every edit must keep, each with a name; an edit that breaks one is refused."""
 
 from __future__ import annotations
 
@@ -7,61 +7,73 @@ from dataclasses import dataclass
 from danshari.analysis.facts import Facts
 from danshari.core.edits import Drop, Edit, Fold, Replace
 from danshari.core.items import Item
-from danshari.core.placeholder import is_ours
+from danshari.core.placeholder import is_compacted_text
 from danshari.core.policy import Policy
-from danshari.core.text import is_object, valid_text
+from danshari.core.text import is_json_object, is_valid_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """An edit that was not made, and the law it would have broken."""
+    """An edit that was refused, the name of the law it would have broken, and the reason."""
 
     edit: Edit
     law: str
     why: str
 
 
-def refuse(edit: Edit, facts: Facts, policy: Policy) -> Refusal | None:
-    """Check one proposed edit; None means it is legal."""
+def check_edit(edit: Edit, facts: Facts, policy: Policy) -> Refusal | None:
+    """Return the refusal of one proposed edit, or None if it is legal."""
     if isinstance(edit, Replace):
-        broken = _replacement(edit, facts, policy)
+        broken = _check_replacement(edit, facts, policy)
     elif isinstance(edit, Drop | Fold):
-        broken = _span(edit, facts, policy)
+        broken = _check_span(edit, facts, policy)
     else:
         broken = None
     return Refusal(edit=edit, law=broken[0], why=broken[1]) if broken else None
 
 
-def _replacement(edit: Replace, facts: Facts, policy: Policy) -> tuple[str, str] | None:
+def _check_replacement(edit: Replace, facts: Facts, policy: Policy) -> tuple[str, str] | None:
+    """Return (law, reason) if replacing the item breaks a law, else None.
+
+    The target must exist, and the text must be valid UTF-8. Reasoning may only be removed, and not in
+    the newest turn while a tool loop is open. Of other items only calls and results may change: not in
+    the newest round, not protected or pinned, not compacted already, not still running. The text must
+    be shorter by the policy's margin, and call arguments must stay a JSON object.
+    """
     at = facts.index.get(edit.id)
     if at is None:
         return "target", "the item is not in the conversation"
     item = facts.items[at]
-    if not valid_text(edit.text):
+    if not is_valid_text(edit.text):
         return "valid text", "the text holds a lone surrogate"
     if item.kind == "reasoning":
         if edit.text:
             return "reasoning", "a reasoning block stays whole or leaves"
-        held = item.turn >= facts.turn and not facts.closed()
+        held = item.turn >= facts.turn and not facts.is_tool_loop_closed()
         return ("newest round", "it belongs to the newest turn") if held else None
     if item.kind not in ("call", "result"):
         return "user words", "only calls and results may be replaced"
     if item.turn >= facts.turn and at < facts.first_sight:
         return "newest round", "it belongs to the newest turn"
-    if protected(item, policy):
+    if is_protected(item, policy):
         return "protection", f"{item.name or 'this item'} is protected or pinned"
-    if is_ours(item.text):
+    if is_compacted_text(item.text):
         return "idempotence", "the item is a placeholder already"
     if item.call in facts.pending:
         return "open call", "the call is still running"
     if len(edit.text) > (1 - policy.margin) * len(item.text):
         return "never longer", "the edit frees too little"
-    if item.kind == "call" and not is_object(edit.text):
+    if item.kind == "call" and not is_json_object(edit.text):
         return "arguments", "call arguments must be a JSON object"
     return None
 
 
-def _span(edit: Drop | Fold, facts: Facts, policy: Policy) -> tuple[str, str] | None:
+def _check_span(edit: Drop | Fold, facts: Facts, policy: Policy) -> tuple[str, str] | None:
+    """Return (law, reason) if dropping or folding the span breaks a law, else None.
+
+    The span must consist of whole rounds that are finished and older than the newest turn, and must
+    hold no protected item outside `keep`. With the shape `seed` a fold may cover everything.
+    """
     first, last = facts.index.get(edit.first), facts.index.get(edit.last)
     if first is None or last is None or last < first:
         return "target", "the span is not in the conversation"
@@ -72,22 +84,22 @@ def _span(edit: Drop | Fold, facts: Facts, policy: Policy) -> tuple[str, str] | 
         return "newest round", "the span reaches into the newest turn"
     if any(facts.pending.get(item.call) is not None for item in items[first : last + 1] if item.call):
         return "open call", "a call in the span is still running"
-    if facts.splits(first, last):
+    if facts.splits_round(first, last):
         return "whole rounds", "the span cuts a round"
-    if isinstance(edit, Fold) and not valid_text(edit.text):
+    if isinstance(edit, Fold) and not is_valid_text(edit.text):
         return "valid text", "the hand-over holds a lone surrogate"
     kept = set(edit.keep) if isinstance(edit, Fold) else set()
     halves = {item.call for item in items[first : last + 1] if item.id in kept and item.call}
     if any(item.call in halves and item.id not in kept for item in items[first : last + 1] if item.kind != "media"):
         return "whole rounds", "the span would leave a call without its result, or a result without its call"
     for item in items[first : last + 1] if not everything else ():
-        if item.id not in kept and protected(item, policy):
+        if item.id not in kept and is_protected(item, policy):
             return "protection", f"{item.name or 'an item'} in the span is protected or pinned"
     return None
 
 
-def protected(item: Item, policy: Policy) -> bool:
-    """Say whether policy protects this item, by tool name or by pinned text."""
+def is_protected(item: Item, policy: Policy) -> bool:
+    """Return whether the policy protects this item, by its tool name or by a pinned text in it."""
     if item.kind in ("call", "result") and policy.protects(item.name):
         return True
     return any(pin in item.text for pin in policy.pinned)

@@ -1,4 +1,8 @@
-"""The planner: which proposals to commit now, in the currency of the provider's cache prices."""
+"""The planner: decides which proposed edits are committed now, by the provider's cache prices.
+
+All amounts of money are in units: tokens times price multiplier, where 1 is one uncached input
+token.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,14 @@ from typing import Literal
 
 from danshari.analysis.facts import Facts
 from danshari.core.policy import Policy
-from danshari.core.pricing import Prices, earnings, rewrite_cost
+from danshari.core.pricing import Prices, cache_savings, rewrite_cost
 
 Pressure = Literal["none", "warn", "soft", "hard"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """One edit a pass would make: the item, an estimate of the tokens it frees, and how to write its text."""
+    """One edit that a pass proposes: the item, the estimated tokens it frees, how to write its text."""
 
     at: int
     freed: float
@@ -34,7 +38,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What the planner knows about the moment, all sizes in tokens."""
+    """The state of the conversation that the planner decides by; sizes are in tokens."""
 
     facts: Facts
     sizes: Sequence[float]
@@ -63,8 +67,8 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The planner's decision with its figures, in units of base input tokens."""
+class BatchPlan:
+    """The planner's decision and its figures, in units of base input tokens."""
 
     batch: tuple[Proposal, ...] = ()
     held: tuple[Proposal, ...] = ()
@@ -74,8 +78,12 @@ class Plan:
     why: str = ""
 
 
-def pressure_of(tokens: float, window: int, reserve: float, policy: Policy) -> Pressure:
-    """Grade the fill of the window: warn at 85 % of the soft line, soft, hard at window − reserve."""
+def grade_pressure(tokens: float, window: int, reserve: float, policy: Policy) -> Pressure:
+    """Return how full the window is.
+
+    hard: `tokens` reach `window` minus `reserve`. soft: they reach the soft line. warn: they reach 85 %
+    of it.
+    """
     soft = soft_line(window, policy)
     if tokens >= window - reserve:
         return "hard"
@@ -85,12 +93,12 @@ def pressure_of(tokens: float, window: int, reserve: float, policy: Policy) -> P
 
 
 def soft_line(window: int, policy: Policy) -> float:
-    """Give the token count at which the policy evaluates under pressure."""
+    """Return the tokens from which the policy evaluates proposals under pressure."""
     return float(policy.token_trigger or policy.evaluate * policy.active * window)
 
 
-def due(situation: Situation, policy: Policy) -> str:
-    """Say why proposals should be weighed now, or the empty string to leave everything as it is."""
+def evaluation_reason(situation: Situation, policy: Policy) -> str:
+    """Return the reason to evaluate proposals now, or an empty string to leave the view unchanged."""
     if policy.commit == "always":
         return "every round"
     if situation.pressure == "hard" or (situation.pressure == "soft" and policy.commit == "trigger"):
@@ -110,25 +118,42 @@ def due(situation: Situation, policy: Policy) -> str:
     return "gain" if situation.since_commit >= policy.cooldown else ""
 
 
-def plan(proposals: Iterable[Proposal], situation: Situation, policy: Policy, why: str) -> Plan:
-    """Choose the batch that starts where its net earnings are best, or hold everything."""
+def choose_batch(proposals: Iterable[Proposal], situation: Situation, policy: Policy, why: str) -> BatchPlan:
+    """Choose the batch of proposals with the best net earnings, or hold all of them.
+
+    A batch takes every proposal from some position to the end, because an edit invalidates the cached
+    prefix after it. With the reason "every round" all proposals are taken; a batch that frees less than
+    `policy.least` tokens is held.
+    """
     found = sorted(proposals, key=lambda p: p.at)
     if not found:
-        return Plan(why=why)
+        return BatchPlan(why=why)
     if why == "every round":
-        return Plan(batch=tuple(found), why=why)
-    best = _best(found, situation, policy)
+        return BatchPlan(batch=tuple(found), why=why)
+    best = _best_start(found, situation, policy)
     if best is None:
-        return Plan(held=tuple(found), why=why)
+        return BatchPlan(held=tuple(found), why=why)
     start, earn, cost, faults = best
-    chosen = Plan(batch=tuple(found[start:]), held=tuple(found[:start]), earn=earn, cost=cost, faults=faults, why=why)
+    chosen = BatchPlan(
+        batch=tuple(found[start:]), held=tuple(found[:start]), earn=earn, cost=cost, faults=faults, why=why
+    )
     if sum(p.freed for p in chosen.batch) < policy.least and not situation.cold:
-        return Plan(held=tuple(found), earn=earn, cost=cost, faults=faults, why=why)
+        return BatchPlan(held=tuple(found), earn=earn, cost=cost, faults=faults, why=why)
     return chosen
 
 
-def _best(found: Sequence[Proposal], situation: Situation, policy: Policy) -> tuple[int, float, float, float] | None:
-    """Find the start index with the best earn − factor × cost − faults above zero, and its figures."""
+def _best_start(
+    found: Sequence[Proposal], situation: Situation, policy: Policy
+) -> tuple[int, float, float, float] | None:
+    """Return (start index, earnings, rewrite cost, fault cost) of the best batch, or None if no batch pays.
+
+    For each start, net = earn - factor x cost - faults, all in units. `earn` is the freed tokens times
+    the read price times the rounds expected to follow (plus their write price if the cache is cold).
+    `cost` is the price of writing again the cached tokens after the first edit. `faults` sums, over the
+    proposals, the chance that the item is needed again times one extra round: reading the whole view
+    and writing the freed tokens. A batch must have net > 0, and cost + faults must not exceed
+    `situation.purse`.
+    """
     prices = situation.prices
     horizon = max(min(max(policy.horizon, situation.rounds_seen), situation.rounds_left), 1.0)
     before = [0.0, *accumulate(situation.sizes)]
@@ -145,15 +170,15 @@ def _best(found: Sequence[Proposal], situation: Situation, policy: Policy) -> tu
         faults += policy.fault * proposal.fault * (prices.read * total + prices.write * proposal.freed)
         after = max(sent_total - before[proposal.at] - freed_sent, 0.0) if proposal.at < situation.sent else 0.0
         cost = rewrite_cost(prices, after, cold=situation.cold)
-        earn = earnings(prices, freed, horizon, cold=situation.cold)
+        earn = cache_savings(prices, freed, horizon, cold=situation.cold)
         net = earn - policy.factor * cost - faults
         if net > best_net and cost + faults <= situation.purse:
             best_net, best = net, (start, earn, cost, faults)
     return best
 
 
-def forced(proposals: Iterable[Proposal], need: float) -> Plan:
-    """Take proposals in their order until `need` tokens are freed."""
+def choose_forced_batch(proposals: Iterable[Proposal], need: float) -> BatchPlan:
+    """Take proposals in the given order until `need` tokens are freed."""
     batch: list[Proposal] = []
     freed = 0.0
     for proposal in proposals:
@@ -161,9 +186,9 @@ def forced(proposals: Iterable[Proposal], need: float) -> Plan:
             break
         batch.append(proposal)
         freed += proposal.freed
-    return Plan(batch=tuple(batch), why="forced")
+    return BatchPlan(batch=tuple(batch), why="forced")
 
 
-def rest_after(plan: Plan, turn: int) -> int:
-    """Give the turn at which held proposals are weighed again: one turn later for every hundred of them."""
+def next_evaluation_turn(plan: BatchPlan, turn: int) -> int:
+    """Return the turn at which held proposals are evaluated again: one turn later for every hundred of them."""
     return turn + len(plan.held) // 100

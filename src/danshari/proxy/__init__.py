@@ -1,1 +1,4 @@
-"""The proxy: any agent, one environment variable. Needs the extra `proxy`; nothing here is imported by the library."""
+"""The HTTP proxy: it compacts the requests of any agent whose base URL points at it.
+
+Needs the extra `proxy`. The library itself imports nothing from here.
+"""

@@ -1,4 +1,4 @@
-"""The application: the proxy's own pages, and everything else relayed."""
+"""The Starlette application: the proxy's own pages, and a mount that relays every other path."""
 
 from __future__ import annotations
 
@@ -21,21 +21,24 @@ except ImportError as missing:
     raise MissingExtra(missing.name or "starlette", "proxy") from None
 
 from danshari import data
-from danshari.proxy.indexer import Indexer
-from danshari.proxy.observe.accounting import Accounts
-from danshari.proxy.observe.metrics import Counts
-from danshari.proxy.observe.status import status_of
+from danshari.proxy.indexer import BackgroundIndexer
+from danshari.proxy.observe.accounting import UsageRecorder
+from danshari.proxy.observe.metrics import ProxyMetrics
+from danshari.proxy.observe.status import proxy_status
 from danshari.proxy.relay import Relay
-from danshari.proxy.sessions.registry import Keepers
+from danshari.proxy.sessions.registry import SessionRegistry
 
 
 def create_app(settings: Settings | None = None) -> Starlette:
-    """Make the ASGI application: `/healthz`, `/metrics`, `/status.json`, a page at `/`, the rest goes upstream."""
-    settings = (settings or Settings()).checked()
-    archive = archive_of(settings)
-    keepers = Keepers(settings, archive)
-    accounts = Accounts(Counts())
-    relay = Relay(settings, keepers, accounts, Indexer(archive))
+    """Create the ASGI application.
+
+    It serves `/healthz`, `/metrics`, `/status.json` and a page at `/`; every other path goes upstream.
+    """
+    settings = (settings or Settings()).validate()
+    archive = open_proxy_archive(settings)
+    keepers = SessionRegistry(settings, archive)
+    accounts = UsageRecorder(ProxyMetrics())
+    relay = Relay(settings, keepers, accounts, BackgroundIndexer(archive))
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -44,26 +47,18 @@ def create_app(settings: Settings | None = None) -> Starlette:
         await relay.close()
 
     async def page(request: Request) -> Response:
-        return guarded(request, HTMLResponse(data.text("proxy.html")))
+        return restrict_access(relay, request, HTMLResponse(data.package_text("proxy.html")))
 
     async def status(request: Request) -> Response:
-        return guarded(request, JSONResponse(status_of(settings, keepers)))
+        return restrict_access(relay, request, JSONResponse(proxy_status(settings, keepers)))
 
     async def metrics(request: Request) -> Response:
-        return guarded(request, Response(accounts.counts.text(keepers), media_type="text/plain; version=0.0.4"))
+        return restrict_access(
+            relay, request, Response(accounts.counts.render(keepers), media_type="text/plain; version=0.0.4")
+        )
 
     async def health(_: Request) -> Response:
         return PlainTextResponse("ok\n")
-
-    def guarded(request: Request, response: Response) -> Response:
-        """Own pages are for who may use the proxy: by token, or from this machine under this machine's name."""
-        given = {**dict(request.headers), **dict(request.query_params)}
-        if not relay.admits(given):
-            return PlainTextResponse("send this proxy's token as x-danshari-token\n", status_code=401)
-        name = request.url.hostname or ""
-        if not settings.open and name not in ("127.0.0.1", "localhost", "::1", "testserver"):
-            return PlainTextResponse("ask for this page by the address 127.0.0.1\n", status_code=421)
-        return response
 
     app = Starlette(
         routes=[
@@ -76,8 +71,22 @@ def create_app(settings: Settings | None = None) -> Starlette:
     return app
 
 
-def archive_of(settings: Settings) -> Archive:
-    """Open the archive that the settings name."""
+def restrict_access(relay: Relay, request: Request, response: Response) -> Response:
+    """Return the response only to callers that may see the proxy's own pages.
+
+    The token is checked where one is set. A proxy on loopback also requires a loopback host name in the URL, against
+    DNS rebinding.
+    """
+    if not relay.is_authorized({**dict(request.headers), **dict(request.query_params)}):
+        return PlainTextResponse("send this proxy's token as x-danshari-token\n", status_code=401)
+    name = request.url.hostname or ""
+    if not relay.settings.is_public and name not in ("127.0.0.1", "localhost", "::1", "testserver"):
+        return PlainTextResponse("ask for this page by the address 127.0.0.1\n", status_code=421)
+    return response
+
+
+def open_proxy_archive(settings: Settings) -> Archive:
+    """Open the archive that the settings name; it indexes in the background."""
     if settings.archive == ":memory:":
         return SqliteArchive(":memory:", defer=True)
     return open_archive(settings.archive or None, defer=True)

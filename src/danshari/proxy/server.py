@@ -1,4 +1,4 @@
-"""Runs the proxy on a port of this machine until it is told to stop."""
+"""Run the proxy on a local port until it is stopped."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ except ImportError:
 from danshari.proxy.app import create_app
 
 
-class Server(uvicorn.Server):
-    """A server that says when it answers."""
+class NotifyingServer(uvicorn.Server):
+    """A uvicorn server that calls `ready` once it accepts requests."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen, then say so."""
+        """Start listening, then call `ready`."""
         await super().startup(sockets)
         if self.started:
             self._ready()
 
 
-def listening(settings: Settings) -> socket.socket:
-    """Take the port; raises ArgumentError if it cannot be had."""
+def bind_socket(settings: Settings) -> socket.socket:
+    """Bind the configured host and port; raises ArgumentError if that is impossible."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     made = socket.socket(family)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -47,24 +47,24 @@ def listening(settings: Settings) -> socket.socket:
     return made
 
 
-def address(taken: socket.socket) -> str:
-    """Give the base URL that clients use."""
+def base_url_of(taken: socket.socket) -> str:
+    """Return the base URL for clients of a bound socket."""
     host, port = taken.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)
     return f"http://{f'[{host}]' if ':' in host and host[0] != '[' else host}:{port}"
 
 
-def server_of(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> uvicorn.Server:
-    """Make the server; `ready` is called once it answers."""
+def create_server(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> uvicorn.Server:
+    """Create the server; `ready` is called once it accepts requests."""
     config = uvicorn.Config(
         create_app(settings), log_level="warning", access_log=False, server_header=False, date_header=False,
         proxy_headers=False, timeout_graceful_shutdown=int(settings.drain_seconds), timeout_keep_alive=75,
         h11_max_incomplete_event_size=65_536, backlog=4096,
     )  # fmt: skip
-    return Server(config, ready)
+    return NotifyingServer(config, ready)
 
 
 def serve(settings: Settings, taken: socket.socket, *, ready: Callable[[], None] = lambda: None) -> None:
-    """Serve until interrupted; running requests are let finish for `drain_seconds`."""
+    """Serve on a bound socket until interrupted; running requests get `drain_seconds` to finish."""
     with contextlib.suppress(KeyboardInterrupt):  # raised again by the server once everything was let finish
-        server_of(settings, ready=ready).run(sockets=[taken])
+        create_server(settings, ready=ready).run(sockets=[taken])

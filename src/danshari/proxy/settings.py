@@ -1,4 +1,4 @@
-"""The proxy's settings: a file, the environment and the command line, in rising order of force."""
+"""The proxy's settings, from a file, the environment and the command line; later ones take precedence."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from danshari import data
 from danshari.errors import ArgumentError
 
-PREFIX = "DANSHARI_PROXY_"
+ENVIRONMENT_PREFIX = "DANSHARI_PROXY_"
 """Environment variables: the prefix and a field's name in capitals."""
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
-Recall = Literal["auto", "on", "off"]
-Handovers = Literal["code", "model"]
+LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
+RecallMode = Literal["auto", "on", "off"]
+HandoverAuthor = Literal["code", "model"]
 
 
 def _option(default: Any, text: str) -> Any:
@@ -25,7 +25,7 @@ def _option(default: Any, text: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything that can be set; the texts feed the documentation."""
+    """All settings of the proxy; each field's text is its documentation."""
 
     host: str = _option("127.0.0.1", "address to listen on; beyond loopback a `token` is needed")
     port: int = _option(8484, "port to listen on; 0: any free one")
@@ -36,10 +36,10 @@ class Settings:
     )
     archive: str = _option("", "the archive's file; empty: the user's; `:memory:`: nothing is kept")
     project: str = _option("", "project under which originals are archived")
-    recall: Recall = _option(
+    recall: RecallMode = _option(
         "auto", "recall tools: auto: for clients with tools of their own that are not known to check them; on; off"
     )
-    handover: Handovers = _option(
+    handover: HandoverAuthor = _option(
         "code", "who writes hand-overs: code; model: the client's own model, with the client's own key"
     )
     off: bool = _option(False, "pass everything through untouched")
@@ -54,13 +54,13 @@ class Settings:
     drain_seconds: float = _option(30.0, "seconds that running requests get at shutdown")
 
     @property
-    def open(self) -> bool:
-        """Whether others than this machine can reach it."""
-        return self.host not in LOOPBACK
+    def is_public(self) -> bool:
+        """Whether the proxy can be reached from other machines."""
+        return self.host not in LOOPBACK_HOSTS
 
-    def checked(self) -> Settings:
-        """Give these settings; raises ArgumentError for what cannot be."""
-        if self.open and not self.token:
+    def validate(self) -> Settings:
+        """Return these settings if they are valid; raises ArgumentError otherwise."""
+        if self.is_public and not self.token:
             raise ArgumentError(f"host {self.host!r} is beyond loopback: set a token that clients must send")
         for name, url in self.upstreams.items():
             if not url.startswith(("http://", "https://")):
@@ -75,31 +75,32 @@ class Settings:
 
 
 def settings_fields() -> dict[str, str]:
-    """Give every setting's name and what it does, in order."""
+    """Return each setting's name and description, in order."""
     return {f.name: str(f.metadata["text"]) for f in fields(Settings)}
 
 
-def load(
+def load_settings(
     file: Path | None = None, given: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
 ) -> Settings:
-    """Read settings: the file's, over them the environment's, over them the given ones that are not None.
+    """Load settings from a file, then the environment, then the given values that are not None.
 
-    Raises ArgumentError naming the place and the field of what does not fit.
+    Raises ArgumentError that names the source and the field of an invalid value.
     """
     found: dict[str, Any] = {}
     if file is not None:
-        found |= _file(file)
+        found |= _read_settings_file(file)
     known = settings_fields()
     for name, text in (os.environ if environment is None else environment).items():
-        if name.startswith(PREFIX) and (key := name.removeprefix(PREFIX).lower()) in known:
-            found[key] = _typed(key, _pairs(text) if key == "upstreams" else text, name)
+        if name.startswith(ENVIRONMENT_PREFIX) and (key := name.removeprefix(ENVIRONMENT_PREFIX).lower()) in known:
+            found[key] = _convert_value(key, _parse_upstreams(text) if key == "upstreams" else text, name)
     for key, value in (given or {}).items():
         if value is not None and value != {}:
             found[key] = {**found.get("upstreams", {}), **value} if key == "upstreams" else value
-    return replace(Settings(), **found).checked()
+    return replace(Settings(), **found).validate()
 
 
-def _file(path: Path) -> dict[str, Any]:
+def _read_settings_file(path: Path) -> dict[str, Any]:
+    """Read settings from a TOML file; raises ArgumentError for what is unreadable or unknown."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -110,11 +111,11 @@ def _file(path: Path) -> dict[str, Any]:
     for key in table:
         if key not in known:
             raise ArgumentError(f"{path}: unknown setting {key!r}; known: {', '.join(known)}")
-    return {key: _typed(key, value, str(path)) for key, value in table.items()}
+    return {key: _convert_value(key, value, str(path)) for key, value in table.items()}
 
 
-def _typed(key: str, value: Any, where: str) -> Any:
-    """Bring a value to its field's type; raises ArgumentError."""
+def _convert_value(key: str, value: Any, where: str) -> Any:
+    """Convert a value to its field's type; raises ArgumentError."""
     hint = get_type_hints(Settings)[key]
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
@@ -134,12 +135,12 @@ def _typed(key: str, value: Any, where: str) -> Any:
         raise ArgumentError(f"{where}: {key} = {value!r}; must be {hint.__name__}") from None
 
 
-def _pairs(text: str) -> dict[str, str]:
-    """Read `NAME=URL,NAME=URL`; one URL alone takes everything."""
-    return dict(upstream(part) for part in text.split(",") if part.strip())
+def _parse_upstreams(text: str) -> dict[str, str]:
+    """Parse `NAME=URL,NAME=URL`; a URL without a name becomes the catch-all `*`."""
+    return dict(parse_upstream(part) for part in text.split(",") if part.strip())
 
 
-def upstream(text: str) -> tuple[str, str]:
-    """Read `NAME=URL` or `URL`, which takes everything."""
+def parse_upstream(text: str) -> tuple[str, str]:
+    """Parse `NAME=URL`; a URL without a name becomes the catch-all `*`."""
     name, mark, url = text.strip().partition("=")
     return (name, url) if mark and "/" not in name else ("*", text.strip())

@@ -1,4 +1,4 @@
-"""What `danshari wrap` sets for an agent, and what it takes over from the environment."""
+"""What `danshari wrap` needs to know of an agent: its row, and the upstreams the environment already sets."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from pathlib import PurePath
 
 from danshari.errors import ArgumentError
-from danshari.proxy.sessions.clients import Agent, agents
+from danshari.proxy.sessions.clients import AgentProfile, load_agent_profiles
 
 
-def row_of(command: str) -> Agent:
-    """Give an agent's row by its command; raises ArgumentError for one that has none."""
+def find_agent_profile(command: str) -> AgentProfile:
+    """Return the row of an agent by its command; raises ArgumentError if it has none."""
     name = PurePath(command).name.lower().removesuffix(".exe").removesuffix(".cmd")
-    for agent in agents().values():
+    for agent in load_agent_profiles().values():
         if name == agent.command or (agent.command in ("python", "node") and name.startswith(agent.command)):
             return agent
     raise ArgumentError(
-        f"{name!r} has no row; known: {', '.join(agents())}. For others run `danshari proxy` and set their base URL"
+        f"{name!r} has no row; known: {', '.join(load_agent_profiles())}. For others run `danshari proxy` and set their base URL"
     )
 
 
-def environment(agent: Agent, variables: Mapping[str, str]) -> dict[str, str]:
-    """Give the upstreams that the user had set by the very variables that are about to be set."""
+def upstreams_from_environment(agent: AgentProfile, variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the upstreams that are already set in the variables which `danshari wrap` overwrites."""
     found = {}
     for name in agent.sets:
         if url := variables.get(name, ""):

@@ -1,4 +1,4 @@
-"""Where a session's tokens went: by tool, by tier, the biggest items, repeated reads."""
+"""Break the tokens of recorded sessions down by tool, tier, largest items and repeated reads."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from danshari import data
 from danshari.analysis.facts import Facts
 from danshari.analysis.tiers import TIERS, tier_of
-from danshari.formats import named
+from danshari.formats import find_format
 from danshari.replay.prompt_cache import DEFAULT_MODEL
-from danshari.sessions import Recorded
+from danshari.sessions import RecordedSession
 
 
 @dataclass(slots=True, kw_only=True)
-class Big:
-    """One large item: tokens, and tokens times the requests that carried it."""
+class LargeItem:
+    """One large item: its tokens, and its tokens times the number of requests that carried it."""
 
     session: str
     what: str
@@ -26,9 +26,9 @@ class Big:
     carried: float
 
 
-@dataclass(slots=True)
-class Anatomy:
-    """Sums over sessions; sizes in tokens, `carried` in tokens times requests."""
+@dataclass(slots=True, kw_only=True)
+class TokenBreakdown:
+    """Sums over sessions. Sizes are in tokens, `carried` in tokens times requests."""
 
     sessions: int = 0
     rounds: int = 0
@@ -37,7 +37,7 @@ class Anatomy:
     tools: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     tools_carried: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     tiers: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    big: list[Big] = field(default_factory=list)
+    big: list[LargeItem] = field(default_factory=list)
     reads: int = 0
     rereads: int = 0
     rereads_carried: float = 0.0
@@ -45,14 +45,15 @@ class Anatomy:
     notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON values."""
+        """Return plain JSON values."""
         return {
             "sessions": self.sessions,
             "rounds": self.rounds,
             "tokens": round(self.size),
             "carried_tokens": round(self.carried),
             "tools": {
-                name: {"tokens": round(n), "carried": round(self.tools_carried[name])} for name, n in ranked(self.tools)
+                name: {"tokens": round(n), "carried": round(self.tools_carried[name])}
+                for name, n in sort_by_size(self.tools)
             },
             "tiers": {tier: round(self.tiers[tier]) for tier in TIERS},
             "biggest": [
@@ -73,24 +74,25 @@ class Anatomy:
         }
 
 
-def ranked(sums: Mapping[str, float]) -> list[tuple[str, float]]:
-    """Sort sums, the largest first."""
+def sort_by_size(sums: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Return (name, sum) pairs, largest first."""
     return sorted(sums.items(), key=lambda pair: -pair[1])
 
 
-def anatomy(sessions: Sequence[Recorded], *, biggest: int = 8) -> Anatomy:
-    """Take sessions apart."""
-    found = Anatomy()
+def break_down_tokens(sessions: Sequence[RecordedSession], *, biggest: int = 8) -> TokenBreakdown:
+    """Break down the tokens of sessions and keep the `biggest` items by carried tokens."""
+    found = TokenBreakdown()
     for session in sessions:
-        _add(found, session)
+        _add_session(found, session)
     found.big = sorted(found.big, key=lambda b: -b.carried)[:biggest]
     return found
 
 
-def _add(found: Anatomy, session: Recorded) -> None:
-    model = data.model(session.model or DEFAULT_MODEL)
-    facts = Facts(data.tools(), data.estimator(model.family))
-    facts.extend(named(session.format).read(session.messages))
+def _add_session(found: TokenBreakdown, session: RecordedSession) -> None:
+    """Add the items of one session to the sums."""
+    model = data.find_model(session.model or DEFAULT_MODEL)
+    facts = Facts(data.load_tools(), data.load_estimator(model.family))
+    facts.extend(find_format(session.format).read(session.messages))
     last = facts.turn
     found.sessions += 1
     found.rounds += last
@@ -116,5 +118,7 @@ def _add(found: Anatomy, session: Recorded) -> None:
         if tokens > 1000:
             label = (act.path or act.command) if act else item.text
             found.big.append(
-                Big(session=session.id, what=group, label=" ".join(label.split())[:160], tokens=tokens, carried=carried)
+                LargeItem(
+                    session=session.id, what=group, label=" ".join(label.split())[:160], tokens=tokens, carried=carried
+                )
             )

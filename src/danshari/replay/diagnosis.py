@@ -1,23 +1,23 @@
-"""The five classic symptoms of a context that is kept badly, measured on one session under one policy (seed 3, S21)."""
+"""Measure five typical symptoms of bad compaction on one session under one policy."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
 
-from danshari.analysis.lines import beginning
-from danshari.core.session import Session
-from danshari.replay.references import Needs, needs_of
-from danshari.replay.replay import Replayed, replay
-from danshari.sessions import Recorded
+from danshari.analysis.lines import first_words
+from danshari.core.session import SessionState
+from danshari.replay.references import SessionNeeds, find_needs
+from danshari.replay.replay import ReplayResult, replay
+from danshari.sessions import RecordedSession
 
-OFTEN = 0.15
+FREQUENT_COMMITS = 0.15
 """Commits a round from which a session is compacted too often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Symptom:
-    """One symptom: how often it was seen, of how many chances, what it comes from and which policy field to turn."""
+    """One symptom: occurrences, opportunities, its cause and the policy field to change."""
 
     name: str
     seen: int
@@ -28,32 +28,38 @@ class Symptom:
 
     @property
     def present(self) -> bool:
-        """Say whether it calls for something to be done."""
+        """Whether the symptom occurred."""
         return self.seen > 0
 
 
-def diagnose(session: Recorded, policy: str) -> list[Symptom]:
-    """Measure the five symptoms."""
-    needs = needs_of(session)
+def diagnose(session: RecordedSession, policy: str) -> list[Symptom]:
+    """Replay a session under a policy and measure the five symptoms."""
+    needs = find_needs(session)
     played = replay(session, policy, check=True, measure=True)
-    return [_repeats(needs, played), _failed(played), _edits(played), _recalls(needs), _often(played)]
+    return [
+        _find_repeats(needs, played),
+        _find_failures(played),
+        _find_lost_edits(played),
+        _find_empty_recalls(needs),
+        _find_frequent_commits(played),
+    ]
 
 
-def diagnose_stored(session: Session, rounds: int) -> list[Symptom]:
-    """Measure the symptoms that a stored session shows without its messages: three of the five.
+def diagnose_stored(session: SessionState, rounds: int) -> list[Symptom]:
+    """Measure three of the five symptoms on a stored session without its messages.
 
-    `rounds`: assistant turns it had.
+    `rounds` is the number of assistant turns.
     """
     recalled = sorted(session.recalled, key=lambda pair: -pair[1])
     times = sum(n for _, n in recalled)
-    many = session.commits > OFTEN * rounds and session.commits > 2
+    many = session.commits > FREQUENT_COMMITS * rounds and session.commits > 2
     return [
         Symptom(
             name="compaction fails",
-            seen=session.failures + session.thrashes(rounds),
+            seen=session.failures + session.is_thrashing(rounds),
             of=len(session.handovers) + session.failures,
             cause=f"the summarizer was asked {session.failures} times in a row in vain"
-            + ("; the context filled up right after each hand-over" if session.thrashes(rounds) else ""),
+            + ("; the context filled up right after each hand-over" if session.is_thrashing(rounds) else ""),
             turn="summary_seconds up, another summary_model; where the context fills up at once: keep_tail down",
         ),
         Symptom(
@@ -75,9 +81,10 @@ def diagnose_stored(session: Session, rounds: int) -> list[Symptom]:
     ]
 
 
-def _repeats(needs: Needs, played: Replayed) -> Symptom:
+def _find_repeats(needs: SessionNeeds, played: ReplayResult) -> Symptom:
+    """Find commands that failed again although nothing had changed."""
     facts = needs.facts
-    again = facts.failed_again_at(0)
+    again = facts.find_repeat_failures(0)
     shown, counted = played.tally.get("attempts", (0.0, 0.0))
     lost = round(counted - shown)
     return Symptom(
@@ -90,14 +97,14 @@ def _repeats(needs: Needs, played: Replayed) -> Symptom:
         ),
         turn="keep_evidence up, keep_rounds up; offer the recall tools (failed=true finds ruled-out approaches)",
         evidence=tuple(
-            f"round {facts.items[at].turn}: {beginning(act.command, 80)}"
+            f"round {facts.items[at].turn}: {first_words(act.command, 80)}"
             for at in again[:3]
             if (act := facts.act_at(at))
         ),
     )
 
 
-def _failed(played: Replayed) -> Symptom:
+def _find_failures(played: ReplayResult) -> Symptom:
     problems = [f"round {r.number}: {r.problems[0]}" for r in played.rounds if r.problems]
     return Symptom(
         name="compaction fails",
@@ -109,7 +116,7 @@ def _failed(played: Replayed) -> Symptom:
     )
 
 
-def _edits(played: Replayed) -> Symptom:
+def _find_lost_edits(played: ReplayResult) -> Symptom:
     kept, counted = played.tally.get("edits", (0.0, 0.0))
     return Symptom(
         name="edit points are lost",
@@ -120,7 +127,7 @@ def _edits(played: Replayed) -> Symptom:
     )
 
 
-def _recalls(needs: Needs) -> Symptom:
+def _find_empty_recalls(needs: SessionNeeds) -> Symptom:
     facts = needs.facts
     places = [at for at, act in facts.acts.items() if act.kind == "recall"]
     empty = [at for at in places if facts.items[facts.result_of.get(at, at)].text.startswith("nothing recalled")]
@@ -134,11 +141,11 @@ def _recalls(needs: Needs) -> Symptom:
     )
 
 
-def _often(played: Replayed) -> Symptom:
+def _find_frequent_commits(played: ReplayResult) -> Symptom:
     commits = [r for r in played.rounds if r.batch]
     why = Counter(r.trigger for r in commits)
     triggers = ", ".join(f"{k} {n}" for k, n in why.items()) or "–"
-    often = len(commits) > OFTEN * len(played.rounds) and len(commits) > 2
+    often = len(commits) > FREQUENT_COMMITS * len(played.rounds) and len(commits) > 2
     return Symptom(
         name="compacts too often",
         seen=len(commits) if often else 0,

@@ -1,7 +1,8 @@
-"""Texts as lines that can be recognised again: without line numbers and indentation, call arguments unpacked.
+"""Split texts into normalised lines: without line numbers and indentation, call arguments unpacked.
 
-Every line gets a number; a text is cut once and remembered. A line longer than the definition's limit is read in
-pieces, so that "the same line" stays a statement about a place and not about a whole JSON answer.
+Every distinct line gets a number and each text is split once. A line longer than the limit of the
+atom definition is split into pieces, so that matching a line means matching a place and not a whole
+JSON result.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from danshari.core.items import Piece
-from danshari.replay.atoms import Atoms, definition
+from danshari.replay.atoms import AtomExtractor, atom_definition
 
 _NUMBERED = re.compile(r"^\s*\d+(?:→|\t|\| ?|:(?!\d)|-(?!\d)\s?)")
 _BORDER = re.compile(r"[,;}\])>|]\s*|\s+")
 
 
-class Lines:
-    """Interns lines over one session and finds their atoms once."""
+class LineTable:
+    """Numbers the distinct lines of one session and extracts the atoms of each once."""
 
-    def __init__(self, atoms: Atoms) -> None:
+    def __init__(self, atoms: AtomExtractor) -> None:
         self.atoms: list[frozenset[str]] = []
         self.keys: list[str] = []
         self._numbers: dict[str, int] = {}
@@ -29,31 +30,31 @@ class Lines:
         self.extract = atoms
 
     def of(self, text: str) -> tuple[int, ...]:
-        """Give the numbers of the distinct lines of a text, in order."""
+        """Return the numbers of the distinct lines of a text, in order."""
         known = self._texts.get(text)
         if known is None:
-            known = self._texts[text] = tuple(dict.fromkeys(self._number(line) for line in split(text)))
+            known = self._texts[text] = tuple(dict.fromkeys(self._number_of(line) for line in split_lines(text)))
         return known
 
     def of_piece(self, piece: Piece) -> tuple[int, ...]:
-        """Give the lines of one piece of a message; call arguments are unpacked."""
+        """Return the line numbers of one piece of a message; call arguments are unpacked."""
         return self.of_kind(piece.kind, piece.text)
 
     def of_kind(self, kind: str, text: str) -> tuple[int, ...]:
-        """Give the lines of a text that is a call's arguments, or anything else."""
+        """Return the line numbers of a text; if `kind` is "call", the arguments are unpacked."""
         if kind != "call":
             return self.of(text)
-        return tuple(dict.fromkeys(n for leaf in leaves(text) for n in self.of(leaf)))
+        return tuple(dict.fromkeys(n for leaf in argument_texts(text) for n in self.of(leaf)))
 
     def find(self, line: str) -> int | None:
-        """Give the number of a line, None if it was never seen."""
+        """Return the number of a line, None if it was never seen."""
         return self._numbers.get(line)
 
-    def containing(self, part: str) -> list[int]:
-        """Give the lines that hold `part`."""
+    def find_containing(self, part: str) -> list[int]:
+        """Return the numbers of the lines that contain `part`."""
         return [number for number, key in enumerate(self.keys) if part in key]
 
-    def _number(self, line: str) -> int:
+    def _number_of(self, line: str) -> int:
         number = self._numbers.get(line)
         if number is None:
             number = self._numbers[line] = len(self.keys)
@@ -62,9 +63,9 @@ class Lines:
         return number
 
 
-def split(text: str) -> Iterator[str]:
-    """Give the lines of a text that hold anything, bare of line numbers and indentation; long ones in pieces."""
-    limit = definition().longest_line
+def split_lines(text: str) -> Iterator[str]:
+    """Yield the non-empty lines of a text without line numbers and indentation; long lines come in pieces."""
+    limit = atom_definition().longest_line
     for raw in text.split("\n"):
         line = raw.strip()
         if not line:
@@ -75,12 +76,12 @@ def split(text: str) -> Iterator[str]:
             if line:
                 yield line
         else:
-            yield from _pieces(line)
+            yield from _split_long_line(line)
 
 
-def _pieces(line: str) -> Iterator[str]:
-    """Cut a long line at the first border after the size of a piece."""
-    size, start = definition().piece, 0
+def _split_long_line(line: str) -> Iterator[str]:
+    """Yield the pieces of a long line, cut at the first separator after the piece size."""
+    size, start = atom_definition().piece, 0
     while len(line) - start > size:
         border = _BORDER.search(line, start + size, start + 2 * size)
         end = border.end() if border else start + size
@@ -90,25 +91,25 @@ def _pieces(line: str) -> Iterator[str]:
         yield rest
 
 
-def leaves(arguments: str) -> Iterator[str]:
-    """Give the texts inside call arguments; arguments that are no JSON are one text."""
+def argument_texts(arguments: str) -> Iterator[str]:
+    """Yield the texts inside call arguments; arguments that are not JSON are one text."""
     try:
         value = json.loads(arguments)
     except (ValueError, RecursionError):
         yield arguments
         return
-    yield from leaves_of(value)
+    yield from json_texts(value)
 
 
-def leaves_of(value: Any) -> Iterator[str]:
-    """Give the texts inside a JSON value, whole numbers too."""
+def json_texts(value: Any) -> Iterator[str]:
+    """Yield the texts inside a JSON value, including whole numbers as text."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for inner in value.values():
-            yield from leaves_of(inner)
+            yield from json_texts(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from leaves_of(inner)
+            yield from json_texts(inner)
     elif isinstance(value, int) and not isinstance(value, bool):
         yield str(value)

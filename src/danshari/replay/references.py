@@ -1,7 +1,8 @@
-"""What each action of a recorded session needed, worked out once and shared by every contender.
+"""Find what each action of a recorded session referred to; computed once and shared by all contenders.
 
-A reference is an atom of an action's arguments that is not in the pinned head (system, first user request) and was
-seen earlier outside it; its age counts rounds since it was last seen in the full context.
+A reference is an atom in an action's arguments that was seen earlier, outside the pinned head
+(system prompt and first user request). Its age is the number of rounds since the atom was last seen
+in the full context.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from danshari import data
 from danshari.analysis.facts import Facts
 from danshari.analysis.tools import ToolRow
 from danshari.core.text import parse_arguments
-from danshari.formats import Format, named
-from danshari.replay.atoms import Atoms
-from danshari.replay.line_index import Lines, leaves_of
-from danshari.replay.prompt_cache import DEFAULT_MODEL, cuts
-from danshari.sessions import Recorded
+from danshari.formats import Format, find_format
+from danshari.replay.atoms import AtomExtractor
+from danshari.replay.line_index import LineTable, json_texts
+from danshari.replay.prompt_cache import DEFAULT_MODEL, request_boundaries
+from danshari.sessions import RecordedSession
 
 HOT, WARM = 3, 10
 """Rounds: references up to HOT are hot, up to WARM warm, older ones cold."""
@@ -26,7 +27,7 @@ HOT, WARM = 3, 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """One atom an action used: rounds since it was last seen, and where."""
+    """One atom that an action used: its age in rounds and where it was last seen."""
 
     atom: str
     age: int
@@ -39,25 +40,25 @@ class Reference:
 
     @property
     def band(self) -> str:
-        """Name the age band: hot, warm or cold."""
+        """The age band: hot, warm or cold."""
         return "hot" if self.age <= HOT else "warm" if self.age <= WARM else "cold"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
-    """One text an edit quotes: for each of its lines, the seen lines that hold it."""
+    """One text that an edit quotes: for each of its lines, the known lines that contain it."""
 
     lines: tuple[tuple[int, ...], ...]
 
     @property
-    def unseen(self) -> bool:
-        """Say whether some line stood nowhere in the full context either."""
+    def has_unseen_lines(self) -> bool:
+        """Whether some line of the quote was never in the full context."""
         return not all(self.lines)
 
 
 @dataclass(slots=True, kw_only=True)
-class Round:
-    """One request and the action that followed it."""
+class RoundNeeds:
+    """One request and what the action after it referred to."""
 
     number: int
     cut: int
@@ -73,14 +74,14 @@ class Round:
 
 
 @dataclass(slots=True, kw_only=True)
-class Needs:
-    """A session taken apart: its lines, what every round needed, and where each atom stood."""
+class SessionNeeds:
+    """A session split into lines, with what every round referred to and where each atom was seen."""
 
-    session: Recorded
+    session: RecordedSession
     format: Format
     facts: Facts
-    lines: Lines
-    rounds: list[Round] = field(default_factory=list)
+    lines: LineTable
+    rounds: list[RoundNeeds] = field(default_factory=list)
     item_lines: list[tuple[int, ...]] = field(default_factory=list)
     held: dict[str, dict[int, int]] = field(default_factory=dict)
     """Atom → its lines, each with its rank by first sight."""
@@ -91,43 +92,50 @@ class Needs:
     """Lines that stand in the session itself; views may hold others."""
 
     @property
-    def wanted(self) -> set[str]:
-        """Give every atom that some action refers to."""
+    def reference_atoms(self) -> set[str]:
+        """Every atom that some action refers to."""
         return {reference.atom for r in self.rounds for reference in r.references}
 
 
-def needs_of(
-    session: Recorded, *, common: frozenset[str] = frozenset(), atoms: Atoms | None = None, pinned: bool = True
-) -> Needs:
-    """Work out a session's needs; atoms in `common` (those most tasks share) do not count.
+def find_needs(
+    session: RecordedSession,
+    *,
+    common: frozenset[str] = frozenset(),
+    atoms: AtomExtractor | None = None,
+    pinned: bool = True,
+) -> SessionNeeds:
+    """Find what every round of a session referred to; atoms in `common` do not count.
 
-    `pinned` says whether the head (system, first user request) always stays and so is left out of all counts.
+    `pinned` says whether the head (system prompt, first user request) always stays and is left out of
+    all counts.
     """
-    found = outline_of(session, atoms)
-    worker = _Worker(found, common, pinned=pinned)
+    found = outline_session(session, atoms)
+    worker = _NeedsFinder(found, common, pinned=pinned)
     for r in found.rounds:
         worker.advance(r.items)
-        worker.fill(r)
+        worker.fill_round(r)
     worker.advance(len(found.facts.items))
     return found
 
 
-def outline_of(session: Recorded, atoms: Atoms | None = None) -> Needs:
-    """Take a session apart into items and requests only: enough to play it where nothing is measured."""
-    wire = named(session.format)
-    facts = Facts(data.tools(), data.estimator(data.model(session.model or DEFAULT_MODEL).family))
+def outline_session(session: RecordedSession, atoms: AtomExtractor | None = None) -> SessionNeeds:
+    """Split a session into items and requests only; enough to replay it when nothing is measured."""
+    wire = find_format(session.format)
+    facts = Facts(data.load_tools(), data.load_estimator(data.find_model(session.model or DEFAULT_MODEL).family))
     facts.extend(wire.read(session.messages))
-    found = Needs(session=session, format=wire, facts=facts, lines=Lines(atoms or Atoms()))
+    found = SessionNeeds(session=session, format=wire, facts=facts, lines=LineTable(atoms or AtomExtractor()))
     at = 0
-    for number, cut in enumerate(cuts(session, wire), 1):
+    for number, cut in enumerate(request_boundaries(session, wire), 1):
         while at < len(facts.items) and facts.items[at].at[0] < cut:
             at += 1
-        found.rounds.append(Round(number=number, cut=cut, items=at))
+        found.rounds.append(RoundNeeds(number=number, cut=cut, items=at))
     return found
 
 
-class _Worker:
-    def __init__(self, found: Needs, common: frozenset[str], *, pinned: bool) -> None:
+class _NeedsFinder:
+    """Walks through a session and records, per round, the references and quotes of its action."""
+
+    def __init__(self, found: SessionNeeds, common: frozenset[str], *, pinned: bool) -> None:
         self.found, self.common, self._pins = found, common, pinned
         self.last: dict[str, tuple[int, int]] = {}
         """Atom → (turn last seen, item that held it)."""
@@ -137,7 +145,7 @@ class _Worker:
         self._at = 0
 
     def advance(self, until: int) -> None:
-        """Take in the items before position `until`."""
+        """Process the items before position `until`."""
         items, found = self.found.facts.items, self.found
         while self._at < until:
             at, item = self._at, items[self._at]
@@ -158,8 +166,8 @@ class _Worker:
                     ranks = found.held.setdefault(atom, {})
                     ranks.setdefault(number, len(ranks))
 
-    def fill(self, made: Round) -> None:
-        """Count what the action after a request refers to."""
+    def fill_round(self, made: RoundNeeds) -> None:
+        """Fill in the references, quotes and words of the action after a request."""
         found, items = self.found, self.found.facts.items
         if self._at >= len(items):
             return
@@ -174,17 +182,17 @@ class _Worker:
             if item.kind != "call":
                 continue
             made.acts = True
-            row = found.facts.tools.row(item.name)
-            for text, content in parts(row, item.text, item.name):
+            row = found.facts.tools.find_row(item.name)
+            for text, content in argument_parts(row, item.text, item.name):
                 words.update(text.split())
                 for line in found.lines.of(text):
                     for atom in found.lines.atoms[line]:
-                        self._refer(atom, content, turn, references)
-            quotes += self._quotes(row, item.text)
+                        self._add_reference(atom, content, turn, references)
+            quotes += self._find_quotes(row, item.text)
         made.references = tuple(sorted(references.values(), key=lambda r: (r.atom, r.content)))
         made.quotes, made.words = tuple(quotes), frozenset(words)
 
-    def _refer(self, atom: str, content: bool, turn: int, into: dict[tuple[str, bool], Reference]) -> None:
+    def _add_reference(self, atom: str, content: bool, turn: int, into: dict[tuple[str, bool], Reference]) -> None:
         last = self.last.get(atom)
         if last is None or atom in self._head or atom in self.common:
             return
@@ -195,9 +203,10 @@ class _Worker:
         held = len(self.found.held[atom])
         into[atom, content] = Reference(atom=atom, age=age, content=content, held=held, place=last[1])
 
-    def _quotes(self, row: ToolRow, arguments: str) -> Iterator[Quote]:
+    def _find_quotes(self, row: ToolRow, arguments: str) -> Iterator[Quote]:
+        """Yield, for each text that an edit replaces, the known lines that contain its lines."""
         lines = self.found.lines
-        for text in quoted(row, parse_arguments(arguments)):
+        for text in old_texts(row, parse_arguments(arguments)):
             wanted: list[tuple[int, ...]] = []
             for raw in text.split("\n"):
                 if not (line := raw.strip()):
@@ -206,16 +215,16 @@ class _Worker:
                 if number is not None and number in self.found.source:
                     wanted.append((number,))
                 else:
-                    wanted.append(tuple(n for n in lines.containing(line) if n in self.found.source))
+                    wanted.append(tuple(n for n in lines.find_containing(line) if n in self.found.source))
             if wanted:
                 yield Quote(lines=tuple(wanted))
 
 
-def parts(row: ToolRow, arguments: str, name: str = "") -> Iterator[tuple[str, bool]]:
-    """Give the texts of call arguments, each with whether it is new text written (content) or a locator.
+def argument_parts(row: ToolRow, arguments: str, name: str = "") -> Iterator[tuple[str, bool]]:
+    """Yield the texts of call arguments, each with whether it is new content or a locator.
 
-    A path beside a command line that starts with the tool's name and does not hold it was put there by the recorder
-    (SWE-agent's open file): the agent did not write it.
+    A path beside a command line that starts with the tool's name and does not contain it is skipped:
+    the recorder added it (SWE-agent's open file), the agent did not write it.
     """
     given = parse_arguments(arguments)
     if not given:
@@ -229,9 +238,9 @@ def parts(row: ToolRow, arguments: str, name: str = "") -> Iterator[tuple[str, b
         if key == "edits" and isinstance(value, list):
             for edit in value:
                 if isinstance(edit, dict):
-                    yield from ((text, k not in row.old) for k, v in edit.items() for text in leaves_of(v))
+                    yield from ((text, k not in row.old) for k, v in edit.items() for text in json_texts(v))
             continue
-        for text in leaves_of(value):
+        for text in json_texts(value):
             if key in row.command and "<<" in text and "\n" in text:
                 first, rest = text.split("\n", 1)
                 yield first, False
@@ -241,14 +250,14 @@ def parts(row: ToolRow, arguments: str, name: str = "") -> Iterator[tuple[str, b
 
 
 def _is_content(row: ToolRow, key: str, text: str) -> bool:
-    """Say whether an argument is new text; plans and briefs are, and anything long that is no command or quote."""
+    """Return whether an argument is new text: plans, briefs, and long texts that are no path, command or quote."""
     if key in row.body or row.kind in ("plan", "agent", "ask"):
         return True
     return len(text) > 200 and key not in (*row.path, *row.old, *row.command)
 
 
-def quoted(row: ToolRow, given: dict[str, Any]) -> list[str]:
-    """Give the texts that an edit call says it replaces."""
+def old_texts(row: ToolRow, given: dict[str, Any]) -> list[str]:
+    """Return the texts that an edit call says it replaces."""
     if not row.old:
         return []
     several = given.get("edits")

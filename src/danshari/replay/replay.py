@@ -1,4 +1,4 @@
-"""One session under one of danshari's policies: what would have been sent, at what price, with which edits."""
+"""Replay one session under one of danshari's policies: requests, cost and edits."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 
 from danshari import data
 from danshari.compactor import Compactor
-from danshari.core.items import hashed
+from danshari.core.items import hash_strings
 from danshari.core.policy import Policy
 from danshari.core.pricing import Prices
-from danshari.replay.references import Needs, needs_of, outline_of
-from danshari.replay.score import Scorer, Tally
+from danshari.replay.references import SessionNeeds, find_needs, outline_session
+from danshari.replay.score import Tally, ViewScorer
 from danshari.replay.simulate import (
-    Compact,
+    CompactFunction,
     Contender,
-    Played,
-    Setting,
-    play,
+    ContenderSetting,
+    PlayResult,
+    play_session,
 )
-from danshari.sessions import Recorded
+from danshari.sessions import RecordedSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
-    """One request: tokens sent, of those read from the cache, cost in units of base input tokens, edits committed."""
+class RoundResult:
+    """One request: tokens sent, tokens read from cache, cost in units of base input tokens, edits committed."""
 
     number: int
     tokens: float
@@ -40,14 +40,14 @@ class Round:
 
 
 @dataclass(slots=True, kw_only=True)
-class Replayed:
-    """One session under one policy and price vector."""
+class ReplayResult:
+    """One session replayed under one policy and price vector."""
 
     session: str
     policy: str
     prices: Prices
     model: str = ""
-    rounds: list[Round] = field(default_factory=list)
+    rounds: list[RoundResult] = field(default_factory=list)
     tally: Tally = field(default_factory=dict)
     """Measure → [kept, counted]; empty unless asked for."""
     milliseconds: float = 0.0
@@ -55,45 +55,46 @@ class Replayed:
 
     @property
     def cost(self) -> float:
-        """Units (tokens times multiplier) of all requests."""
+        """The cost of all requests in units (tokens times price multiplier)."""
         return sum(r.cost for r in self.rounds)
 
     @property
     def tokens(self) -> float:
-        """Input tokens of all requests."""
+        """The input tokens of all requests."""
         return sum(r.tokens for r in self.rounds)
 
     @property
     def hit_rate(self) -> float:
-        """Cached share of all input tokens."""
+        """The cached share of all input tokens."""
         return sum(r.cached for r in self.rounds) / self.tokens if self.tokens else 0.0
 
     @property
     def peak(self) -> float:
-        """Tokens of the largest request."""
+        """The tokens of the largest request."""
         return max((r.tokens for r in self.rounds), default=0.0)
 
     @property
     def rewrites(self) -> int:
-        """Requests that changed bytes an earlier one had sent."""
+        """The number of requests that changed bytes already sent."""
         return sum(r.batch for r in self.rounds)
 
 
-def contender(policy: str | Policy, *, name: str = "") -> Contender:
-    """Make a contender of one of danshari's policies."""
+def policy_contender(policy: str | Policy, *, name: str = "") -> Contender:
+    """Return a contender that runs one of danshari's policies."""
     chosen = data.load_policy(policy)
     return Contender(
         name=name or chosen.name,
         about=f"danshari, policy {chosen.name}",
-        start=partial(_start, chosen),
-        version=hashed(repr(chosen)),
+        start=partial(_start_policy, chosen),
+        version=hash_strings(repr(chosen)),
         priced=chosen.commit in ("gain", "cold"),
         budgeted=chosen.commit != "always" and bool(chosen.passes),
         markup=("originalLength",),
     )
 
 
-def _start(policy: Policy, setting: Setting) -> Compact:
+def _start_policy(policy: Policy, setting: ContenderSetting) -> CompactFunction:
+    """Start a compactor for one session and return its compact function."""
     engine = Compactor(
         policy,
         model=setting.model,
@@ -102,10 +103,10 @@ def _start(policy: Policy, setting: Setting) -> Compact:
         format=setting.format,
         clock=lambda: setting.now,
     )
-    if setting.window is None and (wide := _widened(setting.needs, engine)):
+    if setting.window is None and (wide := _wider_window(setting.needs, engine)):
         engine.set_model(setting.model, window=wide)
     if setting.budget is not None:
-        engine.policy = _within(policy, setting.budget)
+        engine.policy = _limit_policy(policy, setting.budget)
 
     def compact(messages: list[Any]) -> Sequence[Any]:
         result = engine.compact(messages)
@@ -120,22 +121,22 @@ def _start(policy: Policy, setting: Setting) -> Compact:
     return compact
 
 
-def _within(policy: Policy, budget: int) -> Policy:
-    """Bend a policy so that it stays below a budget: the budget is its soft line."""
+def _limit_policy(policy: Policy, budget: int) -> Policy:
+    """Return the policy with the budget (tokens) as its token trigger."""
     return replace(policy, token_trigger=budget, release=0.15)
 
 
-def _widened(needs: Needs, engine: Compactor) -> int:
-    """Give a window that holds the whole recording where the model's would not, so that doing nothing is possible.
+def _wider_window(needs: SessionNeeds, engine: Compactor) -> int:
+    """Return a window (tokens) that holds the whole recording if the model's does not, else 0.
 
-    Such recordings hold more than their agent really sent (cut outputs are stored whole); 0 where all is well.
+    Some recordings store cut outputs in full and so exceed what their agent really sent.
     """
     total = needs.facts.total
     return int(1.5 * total) if total > 0.8 * engine.model.window else 0
 
 
 def replay(
-    session: Recorded,
+    session: RecordedSession,
     policy: str | Policy,
     *,
     prices: Prices | None = None,
@@ -144,31 +145,36 @@ def replay(
     idle: bool = False,
     check: bool = False,
     measure: bool = False,
-) -> Replayed:
-    """Run one session under a policy; `check` tests every view against its format's rules, `measure` counts support."""
-    needs = needs_of(session) if measure else outline_of(session)
-    played = play(
+) -> ReplayResult:
+    """Replay one session under a policy.
+
+    `check` tests every view against the rules of its format, `measure` counts which references stay
+    visible, `idle` uses recorded times for cache expiry.
+    """
+    needs = find_needs(session) if measure else outline_session(session)
+    played = play_session(
         needs,
-        contender(policy),
-        prices=prices or data.model(model or session.model or None).prices,
+        policy_contender(policy),
+        prices=prices or data.find_model(model or session.model or None).prices,
         model=model or "",
         window=window,
         idle=idle,
         check=check,
-        scorer=Scorer(needs) if measure else None,
+        scorer=ViewScorer(needs) if measure else None,
     )
-    return _replayed(played, data.load_policy(policy).name, session.id, idle=idle)
+    return _make_result(played, data.load_policy(policy).name, session.id, idle=idle)
 
 
-def _replayed(played: Played, policy: str, session: str, *, idle: bool) -> Replayed:
+def _make_result(played: PlayResult, policy: str, session: str, *, idle: bool) -> ReplayResult:
+    """Convert a played session to a `ReplayResult`."""
     setting, prices = played.setting, played.setting.prices
-    found = Replayed(session=session, policy=policy, prices=prices, model=setting.model)
+    found = ReplayResult(session=session, policy=policy, prices=prices, model=setting.model)
     for number, (sent, (edits, trigger)) in enumerate(zip(played.sent, setting.steps, strict=True), 1):
         found.rounds.append(
-            Round(
+            RoundResult(
                 number=number,
                 tokens=sent.tokens,
-                cached=sent.hit(prices, idle=idle),
+                cached=sent.hit_tokens(prices, idle=idle),
                 cost=sent.cost(prices, idle=idle),
                 edits=edits,
                 batch=sent.rewritten,

@@ -1,6 +1,7 @@
-"""One contender on one session: every view is looked at once, as it goes by, and everything is counted.
+"""Score the views of one contender on one session as they are sent.
 
-A tally maps a measure to [kept, counted], so that sessions pool by adding; shares are taken at the very end.
+A tally maps a measure to [kept, counted], so that sessions pool by adding; shares are computed at
+the end.
 """
 
 from __future__ import annotations
@@ -11,27 +12,27 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from danshari.core.items import Piece, hashed
-from danshari.replay.atoms import classify
-from danshari.replay.lookup_ladder import Ladder
+from danshari.core.items import Piece, hash_strings
+from danshari.replay.atoms import classify_atom
+from danshari.replay.lookup_ladder import LookupLadder
 from danshari.replay.must_keep import (
-    EVERY,
-    Attempt,
-    History,
-    State,
-    history_of,
+    STATE_INTERVAL,
+    FailedAttempt,
+    RoundState,
+    StateHistory,
+    build_state_history,
 )
 from danshari.replay.references import (
     HOT,
-    Needs,
     Reference,
-    Round,
+    RoundNeeds,
+    SessionNeeds,
 )
-from danshari.replay.visibility import Sight
+from danshari.replay.visibility import VisibleLines
 
 HORIZON = 10
 """Rounds after a snapshot, and after a commit, that count for the horizon check."""
-FETCHED = 2_000.0
+MAX_FETCHED_TOKENS = 2_000.0
 """Tokens at most that getting a lost source back is charged for."""
 _MARKED = re.compile(r"stale|changed|edited|overwritten|modified|written anew|older version|superseded", re.IGNORECASE)
 
@@ -41,7 +42,7 @@ Tally = dict[str, list[float]]
 
 
 @dataclass(slots=True, kw_only=True)
-class Score:
+class SessionScore:
     """Counts of one contender on one session."""
 
     tally: Tally = field(default_factory=dict)
@@ -53,31 +54,36 @@ class Score:
     """Hash of every view, so that a second run can be held against it."""
 
     def add(self, name: str, kept: float, counted: float = 1) -> None:
-        """Count one event."""
+        """Count one event of a measure."""
         pair = self.tally.setdefault(name, [0, 0])
         pair[0] += kept
         pair[1] += counted
 
 
-class Scorer:
-    """Follows one contender through one session."""
+class ViewScorer:
+    """Scores every view that one contender sends in one session."""
 
     def __init__(
         self,
-        needs: Needs,
-        history: History | None = None,
+        needs: SessionNeeds,
+        history: StateHistory | None = None,
         *,
         foreign: Collection[str] = (),
         ladder: bool = False,
         markup: Collection[str] = (),
     ) -> None:
+        """Prepare scoring of one session.
+
+        `foreign` are atoms of other sessions (chance level), `ladder` turns on look-ups of lost references,
+        `markup` are words of the contender's own templates that do not count as invented.
+        """
         self.needs = needs
-        self.history = history or history_of(needs)
-        self.score = Score()
+        self.history = history or build_state_history(needs)
+        self.score = SessionScore()
         names = {path.rsplit("/", 1)[-1] for path in needs.facts.touched}
         self._foreign = frozenset(foreign)
-        self.sight = Sight(needs, wanted=needs.wanted | names | self._foreign)
-        self._ladder = Ladder(needs, self.history) if ladder else None
+        self.sight = VisibleLines(needs, wanted=needs.reference_atoms | names | self._foreign)
+        self._ladder = LookupLadder(needs, self.history) if ladder else None
         self._markup = frozenset(markup)
         self._rules: list[int] = []
         self._rules_at = 0
@@ -89,32 +95,33 @@ class Scorer:
         self._known_at = 0
         self._shown: set[tuple[str, str]] = set()
 
-    def round(self, r: Round, messages: Sequence[Any], *, rewritten: bool) -> None:
-        """Look at the view sent in round `r` and at what the action after it needed."""
+    def score_round(self, r: RoundNeeds, messages: Sequence[Any], *, rewritten: bool) -> None:
+        """Score the view sent in round `r` against the references of the action after it."""
         self.sight.update(messages)
         if rewritten:
             self._last_commit = r.number
-        self._references(r)
+        self._score_references(r)
         for quote in r.quotes:
-            if quote.unseen:
+            if quote.has_unseen_lines:
                 self.score.add("edits_unseen", 1)
             else:
-                self.score.add("edits", self.sight.quotes(quote))
-        self._keep_rules(r)
-        self._invented(r)
-        self._stale(r)
+                self.score.add("edits", self.sight.shows_quote(quote))
+        self._score_rules(r)
+        self._count_invented(r)
+        self._count_stale(r)
         if state := self.history.states.get(r.number):
-            self._state(state, messages)
-        if r.number % EVERY == 0:
-            self._snapshot(r)
-        self._flip(r.number)
-        self._hash(messages)
+            self._score_state(state, messages)
+        if r.number % STATE_INTERVAL == 0:
+            self._score_snapshot(r)
+        self._note_foreign_atoms(r.number)
+        self._update_digest(messages)
 
-    def _references(self, r: Round) -> None:
+    def _score_references(self, r: RoundNeeds) -> None:
+        """Count which references of the action the view supports, by age band and kind."""
         old = old_kept = located = located_kept = 0
         missing: list[Reference] = []
         for reference in r.references:
-            seen = self.sight.sighting(reference.atom, reference.held)
+            seen = self.sight.atom_visibility(reference.atom, reference.held)
             kept = seen == "supported"
             part = "content" if reference.content else "locators"
             self.score.add(reference.band, kept)
@@ -135,32 +142,32 @@ class Scorer:
             if r.number - self._last_commit <= HORIZON:
                 self.score.add("sar_after_commit", old == old_kept)
         if missing and self._ladder:
-            self._rungs(r, missing)
+            self._score_rungs(r, missing)
 
-    def _rungs(self, r: Round, missing: list[Reference]) -> None:
+    def _score_rungs(self, r: RoundNeeds, missing: list[Reference]) -> None:
         assert self._ladder is not None
         sources: dict[int, float] = {}
-        for reference, rung, chance in self._ladder.sort(r, missing, self.sight):
+        for reference, rung, chance in self._ladder.assign_rungs(r, missing, self.sight):
             for name in ("pointer", "retrieved", "lost"):
                 self.score.add(name, rung == name)
             if rung != "pointer":
-                for name in ("search", f"search_{self._ladder.kind(r, reference)}"):
+                for name in ("search", f"search_{self._ladder.query_kind(r, reference)}"):
                     self.score.add(name, rung == "retrieved")
                     self.score.add(f"{name}_by_chance", chance)
-            sources[reference.place] = min(self.needs.facts.tokens[reference.place], FETCHED)
+            sources[reference.place] = min(self.needs.facts.tokens[reference.place], MAX_FETCHED_TOKENS)
         self.score.faults[r.number] = [len(sources), sum(sources.values())]
 
-    def _snapshot(self, r: Round) -> None:
-        """Hold this view against the next rounds' needs, as far as nothing has shown them again."""
+    def _score_snapshot(self, r: RoundNeeds) -> None:
+        """Score this view against the references of the next rounds, except those shown again since."""
         turn = r.number
         for later in self.needs.rounds[r.number : r.number + HORIZON]:
             due = [x for x in later.references if x.age > HOT and later.number - x.age < turn]
             if due:
-                kept = [self.sight.sighting(x.atom, x.held) == "supported" for x in due]
+                kept = [self.sight.atom_visibility(x.atom, x.held) == "supported" for x in due]
                 self.score.add("sar_snapshot", all(kept))
                 self.score.add("old_snapshot", sum(kept), len(kept))
 
-    def _keep_rules(self, r: Round) -> None:
+    def _score_rules(self, r: RoundNeeds) -> None:
         rules = self.history.rules
         while self._rules_at < len(rules) and rules[self._rules_at][0] < r.items:
             self._rules.append(rules[self._rules_at][1])
@@ -170,8 +177,8 @@ class Scorer:
             self.score.add("rules", shown, len(self._rules))
             self.score.add("rule_views", shown == len(self._rules))
 
-    def _invented(self, r: Round) -> None:
-        """Count atoms that a view shows and the source never did; sizes, hashes and ids are markup."""
+    def _count_invented(self, r: RoundNeeds) -> None:
+        """Count atoms that a view shows and the source never contained; sizes, hashes and ids are excluded."""
         lines = self.needs.lines
         for at in range(self._known_at, r.items):
             item = self.needs.facts.items[at]
@@ -187,11 +194,11 @@ class Scorer:
                     continue
                 self._judged.add(line)
                 for atom in lines.atoms[line] - self._markup:
-                    if classify(atom) in ("identifier", "file", "dotted"):
+                    if classify_atom(atom) in ("identifier", "file", "dotted"):
                         self.score.add("invented", atom not in self._known)
 
-    def _stale(self, r: Round) -> None:
-        """Look for shortened reads of files that had been written since, where the text does not say so."""
+    def _count_stale(self, r: RoundNeeds) -> None:
+        """Count shortened reads of files that were written since without the text saying so."""
         facts = self.needs.facts
         for _, pieces in self.sight.came:
             for piece in pieces:
@@ -205,64 +212,70 @@ class Scorer:
                 lines = self.needs.lines.of_piece(piece)
                 if not any(line in self.needs.source for line in lines):
                     continue
-                changes = self.history.changes.get(facts.place(act), ())
+                changes = self.history.changes.get(facts.file_key(act), ())
                 overwritten = any(at < change < r.items for change in changes)
                 ours = " ".join(self.needs.lines.keys[n] for n in lines if n not in self.needs.source)
                 self.score.add("stale", overwritten and not _MARKED.search(ours))
 
-    def _state(self, state: State, messages: Sequence[Any]) -> None:
+    def _score_state(self, state: RoundState, messages: Sequence[Any]) -> None:
+        """Count which failed attempts, test results, todo items and written files the view still shows."""
         for attempt in self.history.attempts[: state.attempts]:
-            self.score.add("attempts", self._shows(attempt))
+            self.score.add("attempts", self._shows_attempt(attempt))
         if state.failing:
-            self.score.add("failing_test", self._shows(state.failing))
+            self.score.add("failing_test", self._shows_attempt(state.failing))
         if state.status:
-            self.score.add("test_status", self.sight.any_of(state.status))
+            self.score.add("test_status", self.sight.shows_any(state.status))
         for line in state.todo:
             self.score.add("todo", self.sight.shows(line))
         if state.written:
-            listed, wrong = self._listed(state, messages)
+            listed, wrong = self._count_listed_files(state, messages)
             self.score.add("files_named", listed, len(state.written))
             self.score.add("files_right", listed, listed + wrong)
 
-    def _shows(self, attempt: Attempt) -> bool:
-        called = not attempt.call or self.sight.any_of(attempt.call)
-        return called and (not attempt.outcome or self.sight.any_of(attempt.outcome))
+    def _shows_attempt(self, attempt: FailedAttempt) -> bool:
+        called = not attempt.call or self.sight.shows_any(attempt.call)
+        return called and (not attempt.outcome or self.sight.shows_any(attempt.outcome))
 
-    def _listed(self, state: State, messages: Sequence[Any]) -> tuple[int, int]:
-        """Count written files that the view lists as written, and files it lists that were not."""
+    def _count_listed_files(self, state: RoundState, messages: Sequence[Any]) -> tuple[int, int]:
+        """Return (written files that the view lists as written, files it lists that were not written)."""
         facts = self.needs.facts
         right: set[str] = set()
         wrong: set[str] = set()
         for message in messages:
             for piece in self.sight.pieces(message):
                 if piece.kind == "call":
-                    act = facts.tools.act(piece.name, piece.text)
+                    act = facts.tools.parse_call(piece.name, piece.text)
                     if act.kind in ("edit", "write") and act.path:
-                        self._judge_file(piece, facts.place(act), state, right, wrong)
+                        self._check_file(piece, facts.file_key(act), state, right, wrong)
         extra = {
-            w for n in self.sight.shown() if n not in self.needs.source for w in _NAME.findall(self.needs.lines.keys[n])
+            w
+            for n in self.sight.visible_lines()
+            if n not in self.needs.source
+            for w in _NAME.findall(self.needs.lines.keys[n])
         }
         right |= {path for path in state.written - right if path.rsplit("/", 1)[-1] in extra}
         return len(right), len(wrong - state.written)
 
-    def _judge_file(self, piece: Piece, path: str, state: State, right: set[str], wrong: set[str]) -> None:
+    def _check_file(self, piece: Piece, path: str, state: RoundState, right: set[str], wrong: set[str]) -> None:
+        """Add a file that an edit or write call in the view names to `right` or `wrong`."""
         if path in state.written:
             right.add(path)
             return
         span = self.needs.facts.spans.get(piece.call)
-        shown = span and self.sight.any_of(self.needs.item_lines[span[1]])
+        shown = span and self.sight.shows_any(self.needs.item_lines[span[1]])
         if span and span[1] != span[0] and not shown:
             wrong.add(path)  # the call failed, and the view no longer says so
 
-    def _flip(self, number: int) -> None:
-        """Note foreign atoms that came into sight or went."""
+    def _note_foreign_atoms(self, number: int) -> None:
+        """Record the round at which foreign atoms became visible or disappeared."""
         for atom in self.sight.touched & self._foreign:
-            now = self.sight.visible(atom)
+            now = self.sight.is_visible(atom)
             if now != (atom in self._in_sight):
                 (self._in_sight.add if now else self._in_sight.discard)(atom)
                 self.score.flips.setdefault(atom, []).append(number)
 
-    def _hash(self, messages: Sequence[Any]) -> None:
+    def _update_digest(self, messages: Sequence[Any]) -> None:
+        """Add the view to the running hash of all views."""
         for message, _ in self.sight.came:
-            self._hashes[id(message)] = hashed(json.dumps(message, sort_keys=True, default=str))
-        self.score.digest = hashed(self.score.digest, *(self._hashes[id(m)] for m in messages))
+            self._hashes[id(message)] = hash_strings(json.dumps(message, sort_keys=True, default=str))
+        self.score.digest = hash_strings(self.score.digest, *(self._hashes[id(m)] for m in messages))

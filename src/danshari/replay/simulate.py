@@ -1,7 +1,8 @@
-"""Cumulative replay: a contender lives through a recorded session round by round, as it would have.
+"""Replay a recorded session through a contender, request by request.
 
-A contender is anything that turns messages into messages. It is started anew for every session and is handed the full
-history before every request; what it returns is priced, checked, and held against what the agent did next.
+A contender is any function from messages to messages. It is started anew for every session and gets
+the full history before every request. What it returns is priced, checked, and scored against what
+the agent did next.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ from typing import Any
 from danshari import data
 from danshari.core.pricing import Prices
 from danshari.formats import Format
-from danshari.formats.base import plain
-from danshari.replay.prompt_cache import DEFAULT_MODEL, PrefixCache, Sent
-from danshari.replay.references import Needs
-from danshari.replay.score import Score, Scorer
+from danshari.formats.base import as_plain_value
+from danshari.replay.prompt_cache import DEFAULT_MODEL, PrefixCache, SimulatedRequest
+from danshari.replay.references import SessionNeeds
+from danshari.replay.score import SessionScore, ViewScorer
 
-Compact = Callable[[list[Any]], Sequence[Any]]
+CompactFunction = Callable[[list[Any]], Sequence[Any]]
 """Full history → what would be sent."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Setting:
-    """What a contender is told about the session it is started for."""
+class ContenderSetting:
+    """What a contender is told about its session, and what it reports back."""
 
     format: str
     model: str
     prices: Prices
-    needs: Needs
+    needs: SessionNeeds
     budget: int | None = None
     """Tokens it should stay below; None: its own default."""
     window: int | None = None
@@ -45,11 +46,11 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """One row of the comparison."""
+    """One contender of the comparison and how to start it."""
 
     name: str
     about: str
-    start: Callable[[Setting], Compact]
+    start: Callable[[ContenderSetting], CompactFunction]
     format: str = ""
     """Wire format it needs; empty: any."""
     priced: bool = False
@@ -62,23 +63,23 @@ class Contender:
 
 
 @dataclass(slots=True, kw_only=True)
-class Played:
-    """One session under one contender."""
+class PlayResult:
+    """One session replayed through one contender."""
 
-    sent: list[Sent] = field(default_factory=list)
+    sent: list[SimulatedRequest] = field(default_factory=list)
     problems: dict[int, list[str]] = field(default_factory=dict)
     """Round → rules its view broke that the recording did not."""
     milliseconds: list[float] = field(default_factory=list)
-    setting: Setting
-    score: Score | None = None
+    setting: ContenderSetting
+    score: SessionScore | None = None
 
     def cost(self, prices: Prices, *, idle: bool = False, floor: float = 0.0) -> float:
-        """Units (tokens times multiplier) of all requests."""
+        """Return the cost of all requests in units (tokens times price multiplier)."""
         return sum(s.cost(prices, idle=idle, floor=floor) for s in self.sent)
 
 
-def play(
-    needs: Needs,
+def play_session(
+    needs: SessionNeeds,
     contender: Contender,
     *,
     prices: Prices,
@@ -87,16 +88,21 @@ def play(
     budget: int | None = None,
     idle: bool = False,
     check: bool = True,
-    scorer: Scorer | None = None,
-) -> Played:
-    """Play one session; a contender that raises is recorded as a fault and sends the history as it is from then on."""
+    scorer: ViewScorer | None = None,
+) -> PlayResult:
+    """Replay one session through a contender.
+
+    A contender that raises is recorded as a fault, and the unchanged history is sent instead.
+    """
     session, wire = needs.session, needs.format
     name = model or session.model or DEFAULT_MODEL
-    setting = Setting(format=session.format, model=name, prices=prices, needs=needs, budget=budget, window=window)
-    played = Played(setting=setting, score=scorer.score if scorer else None)
-    cache = PrefixCache(wire, data.estimator(data.model(name).family))
-    compact = _guarded(contender, setting)
-    checker = Checker(wire)
+    setting = ContenderSetting(
+        format=session.format, model=name, prices=prices, needs=needs, budget=budget, window=window
+    )
+    played = PlayResult(setting=setting, score=scorer.score if scorer else None)
+    cache = PrefixCache(wire, data.load_estimator(data.find_model(name).family))
+    compact = _start_safely(contender, setting)
+    checker = ViewChecker(wire)
     before: float | None = None
     for r in needs.rounds:
         now = session.times.get(r.cut)
@@ -113,12 +119,12 @@ def play(
         if check and view is not source and (problems := checker(source, view)):
             played.problems[r.number] = problems
         if scorer is not None:
-            scorer.round(r, view, rewritten=sent.rewritten)
+            scorer.score_round(r, view, rewritten=sent.rewritten)
     return played
 
 
-def _guarded(contender: Contender, setting: Setting) -> Compact:
-    """Start a contender so that nothing it does stops the run."""
+def _start_safely(contender: Contender, setting: ContenderSetting) -> CompactFunction:
+    """Start a contender so that no exception of it stops the run."""
     try:
         inner = contender.start(setting)
     except (Exception, SystemExit) as fault:  # noqa: BLE001  (a contender's fault is a result)
@@ -139,11 +145,11 @@ def _guarded(contender: Contender, setting: Setting) -> Compact:
     return compact
 
 
-class Checker:
-    """Holds every view against its format's rules, reading again only from the turn in which it changed.
+class ViewChecker:
+    """Checks views against the rules of their format, from the first changed turn on.
 
-    A rule concerns a message, its neighbours, or the calls and results of one turn, so what stands before the turn of
-    the first change keeps its verdict. A view that was found wrong is read in full again.
+    A rule concerns one message, its neighbours, or the calls and results of one turn, so turns before
+    the first change keep their verdict. After an invalid view the next one is checked in full.
     """
 
     def __init__(self, wire: Format) -> None:
@@ -152,7 +158,7 @@ class Checker:
         self._good = False
 
     def __call__(self, source: Sequence[Any], shown: Sequence[Any]) -> list[str]:
-        """List rules the view breaks that the caller's own messages did not."""
+        """Return the rules that the view breaks and the caller's own messages did not."""
         start = self._turn_of_change(shown) if self._good else 0
         self._last = shown
         tail = [self._wire.user_message("…"), *shown[start:]] if start else shown
@@ -160,7 +166,7 @@ class Checker:
         return [] if self._good else new_problems(self._wire, source, shown)
 
     def _turn_of_change(self, shown: Sequence[Any]) -> int:
-        """Give where the turn begins that holds the first message which is new, or the last one before it."""
+        """Return the start of the turn that holds the message before the first changed one."""
         same = 0
         for old, new in zip(self._last, shown, strict=False):
             if old is not new:
@@ -168,7 +174,7 @@ class Checker:
             same += 1
         at = max(same - 1, 0)
         while at > 0:
-            message, before = plain(shown[at]), plain(shown[at - 1])
+            message, before = as_plain_value(shown[at]), as_plain_value(shown[at - 1])
             if isinstance(message, Mapping) and self._wire.begins_turn(message, before):
                 return at
             at -= 1
@@ -176,7 +182,7 @@ class Checker:
 
 
 def new_problems(wire: Format, source: Sequence[Any], shown: Sequence[Any]) -> list[str]:
-    """List rules the view breaks that the caller's own messages did not."""
+    """Return the rules that the view breaks and the caller's own messages did not."""
     problems = wire.check(shown)
     if not problems:
         return []

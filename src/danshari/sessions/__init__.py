@@ -1,4 +1,4 @@
-"""Readers of recorded sessions: one file and one row each; `detect` looks at the beginning of a file."""
+"""Readers of recorded agent sessions, one module and one row of `READERS` each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from danshari.errors import SessionError
-from danshari.sessions.base import Reader, Recorded
+from danshari.sessions.base import Reader, RecordedSession
 from danshari.sessions.coding_agents import (
     aider,
     claude_code,
@@ -47,25 +47,25 @@ READERS: tuple[Reader, ...] = (
     chat_json.READER,
 )
 """Tried in order; the most particular first."""
-_PEEKED = 40
+_PEEK_RECORDS = 40
 
 
-def detect(path: Path) -> Reader:
-    """Find the reader for a file; raises SessionError saying what the known formats are."""
+def find_reader(path: Path) -> Reader:
+    """Return the reader for a file. Raises SessionError that lists the known formats."""
     if path.is_dir():
         raise SessionError(f"{path}: is a folder; name one file")
     if not path.is_file():
         raise SessionError(f"{path}: no such file")
-    records = _peek(path)
+    records = _read_first_records(path)
     for reader in READERS:
         if path.suffix in reader.suffixes and reader.matches(records):
             return reader
     known = "".join(f"\n  {reader.about}" for reader in READERS)
-    raise SessionError(f"{path}: not a recorded session that danshari reads{_cause(path)}. Known:{known}")
+    raise SessionError(f"{path}: not a recorded session that danshari reads{_describe_cause(path)}. Known:{known}")
 
 
-def _cause(path: Path) -> str:
-    """Say why nothing could be recognised, where that is plain."""
+def _describe_cause(path: Path) -> str:
+    """Describe why a file could not be recognised, empty if that is not obvious."""
     data = path.read_bytes()
     if not data.strip():
         return " (the file is empty)"
@@ -80,14 +80,15 @@ def _cause(path: Path) -> str:
     return ""
 
 
-def _peek(path: Path) -> list[Any]:
+def _read_first_records(path: Path) -> list[Any]:
+    """Read the first JSON records of a file (all of a JSON file), or the text of an aider history."""
     if path.suffix == ".md":
         text = path.read_text(encoding="utf-8", errors="replace")
         return [text] if "# aider chat started at " in text else []
     if path.suffix == ".jsonl":
         records = []
         with path.open("rb") as file:
-            for line, _ in zip(file, range(_PEEKED), strict=False):
+            for line, _ in zip(file, range(_PEEK_RECORDS), strict=False):
                 try:
                     records.append(json.loads(line))
                 except ValueError:
@@ -99,10 +100,13 @@ def _peek(path: Path) -> list[Any]:
         return []
 
 
-def read(path: Path | str) -> Iterator[Recorded]:
-    """Read all sessions of a file; raises SessionError if it is none or holds nothing readable."""
+def read(path: Path | str) -> Iterator[RecordedSession]:
+    """Read all sessions of a file.
+
+    Raises SessionError if it is no recorded session or holds no readable message.
+    """
     path = Path(path)
-    reader = detect(path)
+    reader = find_reader(path)
     found = False
     for session in reader.read(path):
         found = found or bool(session.messages)
@@ -112,7 +116,7 @@ def read(path: Path | str) -> Iterator[Recorded]:
 
 
 def session_files(paths: Iterable[Path]) -> list[Path]:
-    """List files, and below folders every file with a suffix some reader knows, sorted."""
+    """Return the given files and, for folders, all files below with a known suffix, sorted."""
     suffixes = {s for reader in READERS for s in reader.suffixes}
     found: list[Path] = []
     for path in paths:
@@ -124,10 +128,10 @@ def session_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def own_sessions(home: Path) -> list[Path]:
-    """Find the sessions that Claude Code, Codex and pi keep below a home folder, newest first."""
+    """Return the sessions that Claude Code, Codex and pi store below a home folder, newest first."""
     patterns = (".claude/projects/*/*.jsonl", ".codex/sessions/**/rollout-*.jsonl", ".pi/agent/sessions/**/*.jsonl")
     found = [path for pattern in patterns for path in home.glob(pattern) if path.is_file()]
     return sorted(found, key=lambda p: p.stat().st_mtime, reverse=True)
 
 
-__all__ = ["READERS", "Reader", "Recorded", "detect", "own_sessions", "read", "session_files"]
+__all__ = ["READERS", "Reader", "RecordedSession", "detect", "own_sessions", "read", "session_files"]

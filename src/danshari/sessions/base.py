@@ -1,4 +1,4 @@
-"""A recorded session as the messages some agent sent, in their native format, and the plug for readers."""
+"""A recorded session as the messages an agent sent, the base of its readers, and helpers to parse files."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-_INSTANCE = re.compile(r"(\w[\w.-]*?__[A-Za-z][\w.-]*?)(?:-\d+|_[0-9a-f]{4,})(?![0-9])")
+_TASK_NAME = re.compile(r"(\w[\w.-]*?__[A-Za-z][\w.-]*?)(?:-\d+|_[0-9a-f]{4,})(?![0-9])")
 """How SWE-bench and its kin name a task: owner__repository-number, or with a commit."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Recorded:
+class RecordedSession:
     """One context of a recorded session: from its first message to its end or to the agent's own compaction."""
 
     id: str
@@ -44,10 +44,10 @@ class Recorded:
     """The folder of recordings it was found in."""
     notes: list[str] = field(default_factory=list)
 
-    def placed(self, collection: str) -> Recorded:
-        """Note where the session was found, and fill in task and repository from what is known."""
+    def set_collection(self, collection: str) -> RecordedSession:
+        """Set the collection, derive task and repository if they are unknown, and return the session."""
         self.collection = collection
-        named = _INSTANCE.match(self.task or self.id)
+        named = _TASK_NAME.match(self.task or self.id)
         self.task = self.task or (named.group() if named else self.id.split("#", 1)[0])
         if not self.repository:
             self.repository = named.group(1) if named else self.cwd.rstrip("/").rsplit("/", 1)[-1] or collection
@@ -56,17 +56,17 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """One row of the table: how to recognise a file by its beginning, and how to read it."""
+    """A row of the reader table: how to recognise a file by its first records, and how to read it."""
 
     name: str
     about: str
     suffixes: tuple[str, ...]
     matches: Callable[[Any], bool]
     """Given the first JSON records of the file (at most 40)."""
-    read: Callable[[Path], Iterator[Recorded]]
+    read: Callable[[Path], Iterator[RecordedSession]]
 
 
-def load(path: Path) -> Any:
+def load_json_file(path: Path) -> Any:
     """Parse a JSON file, with orjson where it is installed."""
     data = path.read_bytes()
     try:
@@ -79,8 +79,8 @@ def load(path: Path) -> Any:
         return json.loads(data)
 
 
-def lines(path: Path) -> Iterator[dict[str, Any] | None]:
-    """Give the objects of a JSONL file; None for every line that is no JSON object."""
+def read_json_lines(path: Path) -> Iterator[dict[str, Any] | None]:
+    """Yield the objects of a JSONL file, None for every line that is no JSON object."""
     with path.open("rb") as file:
         for line in file:
             if line.strip():
@@ -91,8 +91,8 @@ def lines(path: Path) -> Iterator[dict[str, Any] | None]:
                 yield value if isinstance(value, dict) else None
 
 
-def seconds(stamp: Any) -> float | None:
-    """Read an ISO time stamp or a number of seconds or milliseconds."""
+def parse_timestamp(stamp: Any) -> float | None:
+    """Return seconds since the epoch from an ISO time stamp or a number in seconds or milliseconds, else None."""
     if isinstance(stamp, int | float) and not isinstance(stamp, bool):
         return stamp / 1000 if stamp > 1e11 else float(stamp)
     if isinstance(stamp, str):
@@ -103,7 +103,7 @@ def seconds(stamp: Any) -> float | None:
     return None
 
 
-def call(call_id: str, name: str, arguments: Any) -> dict[str, Any]:
-    """Make a chat completions tool call."""
+def chat_tool_call(call_id: str, name: str, arguments: Any) -> dict[str, Any]:
+    """Return a tool call in the chat completions format."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": text}}

@@ -1,4 +1,4 @@
-"""What kind of text a result is: by the tool that gave it, and by its lines."""
+"""What kind of text a result is (source, diff, log, table ...), judged by its tool and its lines."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Literal, get_args
 
 from danshari.analysis.lines import is_source
 
-Shape = Literal["source", "diff", "tests", "log", "json", "table", "hits", "listing", "markup", "prose"]
-SHAPES: tuple[Shape, ...] = get_args(Shape)
-FILES = ("read", "edit", "write")
+TextShape = Literal["source", "diff", "tests", "log", "json", "table", "hits", "listing", "markup", "prose"]
+TEXT_SHAPES: tuple[TextShape, ...] = get_args(TextShape)
+FILE_TOOL_KINDS = ("read", "edit", "write")
 """Kinds of tools whose results show a file."""
 _NO_CODE = ("diff", "log", "table", "markup")
 """What a file may be that does not read as source, by all rules but the last."""
-_SAMPLE = 400
+_SAMPLE_LINES = 400
 """Lines that are looked at."""
-_LOOKED = 300
+_SAMPLE_CHARACTERS = 300
 """Characters of a line that are looked at."""
 _MOST_JSON = 2_000_000
 """Characters of a text that is parsed to see whether it is JSON."""
@@ -34,23 +34,24 @@ _MARKUP = re.compile(r"#{1,6} \S|\s*[-*] \S|\s*</?[a-zA-Z][\w-]*[ />]|```|\|.*\|
 _TABLE = re.compile(r"[^|\t,;]+[|\t;,][^|\t,;]+[|\t;,][^|\t,;]")
 
 
-def shape_of(lines: Sequence[str], kind: str) -> Shape:
-    """Name the kind of text; `kind` is that of the tool which gave it."""
-    sample = [line[:_LOOKED] for line in lines[:_SAMPLE] if line.strip()]
+def text_shape(lines: Sequence[str], kind: str) -> TextShape:
+    """Return the kind of text; `kind` is that of the tool which produced it."""
+    sample = [line[:_SAMPLE_CHARACTERS] for line in lines[:_SAMPLE_LINES] if line.strip()]
     if kind == "search":
         return "hits"
     if kind == "list":
         return "listing"
     if _is_json(lines):
         return "json"
-    if kind in FILES:
+    if kind in FILE_TOOL_KINDS:
         if is_source(lines):
             return "source"
         return next((shape for shape, holds in _RULES[:-1] if shape in _NO_CODE and holds(sample, lines)), "source")
     return next((shape for shape, holds in _RULES if holds(sample, lines)), "prose")
 
 
-def _share(sample: Sequence[str], pattern: re.Pattern[str]) -> float:
+def _match_share(sample: Sequence[str], pattern: re.Pattern[str]) -> float:
+    """Return the share of lines, 0 to 1, whose beginning matches the pattern."""
     return sum(1 for line in sample if pattern.match(line)) / max(len(sample), 1)
 
 
@@ -64,19 +65,20 @@ def _is_json(lines: Sequence[str]) -> bool:
         return False
 
 
-def _any(sample: Sequence[str], pattern: re.Pattern[str]) -> bool:
-    return any(pattern.search(line) for line in (*sample[:60], *(line[:_LOOKED] for line in sample[-60:])))
+def _has_match(sample: Sequence[str], pattern: re.Pattern[str]) -> bool:
+    """Return whether one of the first or last 60 lines matches the pattern."""
+    return any(pattern.search(line) for line in (*sample[:60], *(line[:_SAMPLE_CHARACTERS] for line in sample[-60:])))
 
 
-_RULES: tuple[tuple[Shape, Callable[[Sequence[str], Sequence[str]], bool]], ...] = (
+_RULES: tuple[tuple[TextShape, Callable[[Sequence[str], Sequence[str]], bool]], ...] = (
     ("diff", lambda sample, _: sum(1 for line in sample if _DIFF.match(line)) >= 2),
-    ("tests", lambda sample, lines: _any([*sample, *lines[-60:]], _TESTS)),
-    ("hits", lambda sample, _: len(sample) > 2 and _share(sample, _HIT) > 0.6),
+    ("tests", lambda sample, lines: _has_match([*sample, *lines[-60:]], _TESTS)),
+    ("hits", lambda sample, _: len(sample) > 2 and _match_share(sample, _HIT) > 0.6),
     ("source", lambda _, lines: is_source(lines)),
     ("log", lambda sample, _: sum(1 for line in sample if _LEVEL.search(line)) > 0.3 * len(sample)),
-    ("listing", lambda sample, _: len(sample) > 2 and _share(sample, _ENTRY) > 0.7),
-    ("table", lambda sample, _: len(sample) > 3 and _share(sample, _TABLE) > 0.8),
-    ("markup", lambda sample, _: _share(sample, _MARKUP) > 0.3),
+    ("listing", lambda sample, _: len(sample) > 2 and _match_share(sample, _ENTRY) > 0.7),
+    ("table", lambda sample, _: len(sample) > 3 and _match_share(sample, _TABLE) > 0.8),
+    ("markup", lambda sample, _: _match_share(sample, _MARKUP) > 0.3),
     ("prose", lambda sample, _: sum(map(len, sample)) > 90 * len(sample)),
     ("log", lambda sample, _: len(sample) > 8),
 )

@@ -1,13 +1,13 @@
-"""One door to language models: any callable, any compatible endpoint, and other providers through an extra."""
+"""Summarizers: any callable, any OpenAI- or Anthropic-compatible endpoint, other providers by an extra."""
 
 from danshari.summarizers.base import (
-    Door,
     Summarizer,
-    as_door,
+    SummarizerFunction,
     as_reply,
-    called,
+    as_summarizer,
+    call_summarizer,
 )
 from danshari.summarizers.endpoint import endpoint
 from danshari.summarizers.providers import provider
 
-__all__ = ["Door", "Summarizer", "as_door", "as_reply", "called", "endpoint", "provider"]
+__all__ = ["Summarizer", "SummarizerFunction", "as_reply", "as_summarizer", "call_summarizer", "endpoint", "provider"]

@@ -1,4 +1,4 @@
-"""The plug for summarizers: what counts as one, what its answers may look like, and the time limit around it."""
+"""Summarizers: what counts as one, how its answers are read, and the time limit around a call."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from danshari.core.summary import Reply, Request
-from danshari.errors import ArgumentError, GivenUp, ModelError
+from danshari.errors import ArgumentError, ModelError, SummaryCancelled
 
 if TYPE_CHECKING:
     import asyncio
 
-Door = Callable[[Request], Any]
+SummarizerFunction = Callable[[Request], Any]
 """Takes a request, gives a `Reply`, a text, a mapping or an SDK's response object; may be a coroutine function."""
-_POLL = 0.05
+_POLL_SECONDS = 0.05
 """Seconds between two looks at whether the caller gave up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summarizer:
-    """A door with what must be known about it."""
+    """A function that answers summary requests, with its context window, price and name."""
 
-    door: Door
+    door: SummarizerFunction
     window: int = 0
     """Context window in tokens; 0: the agent's own."""
     same: bool = False
@@ -34,8 +34,8 @@ class Summarizer:
     """Dollars per million input tokens; 0: the agent's own."""
 
 
-def as_door(value: Any) -> Summarizer:
-    """Make a summarizer of a callable or take one as it is; raises ArgumentError for anything else."""
+def as_summarizer(value: Any) -> Summarizer:
+    """Return a Summarizer, made from a callable if needed. Raises ArgumentError for anything else."""
     if isinstance(value, Summarizer):
         return value
     if callable(value):
@@ -43,7 +43,7 @@ def as_door(value: Any) -> Summarizer:
     raise ArgumentError(f"summarizer must be a callable or a danshari Summarizer, not {type(value).__name__}")
 
 
-def called(
+def call_summarizer(
     summarizer: Summarizer,
     request: Request,
     *,
@@ -51,9 +51,10 @@ def called(
     loop: asyncio.AbstractEventLoop | None = None,
     gone: Callable[[], bool] = lambda: False,
 ) -> Reply:
-    """Ask, for `seconds` at most; whatever goes wrong becomes a ModelError that says so.
+    """Call the summarizer and wait at most `seconds` for the answer.
 
-    A coroutine runs on `loop` where one is given. A door that hangs is left behind in a daemon thread.
+    Raises ModelError for any failure or no answer in time, SummaryCancelled once `gone()` is true. A
+    coroutine runs on `loop` if one is given. A call that hangs is abandoned in a daemon thread.
     """
     box: list[Any] = []
 
@@ -61,7 +62,7 @@ def called(
         try:
             value = summarizer.door(request)
             if inspect.isawaitable(value):
-                value = _awaited(value, loop, seconds)
+                value = _run_awaitable(value, loop, seconds)
             box.append(as_reply(value))
         except BaseException as fault:  # noqa: BLE001  (whatever a door raises is an answer: none)
             box.append(fault)
@@ -70,10 +71,10 @@ def called(
     thread.start()
     waited = 0.0
     while thread.is_alive() and waited < seconds:
-        thread.join(min(_POLL, seconds - waited))
-        waited += _POLL
+        thread.join(min(_POLL_SECONDS, seconds - waited))
+        waited += _POLL_SECONDS
         if gone():
-            raise GivenUp("given up by the caller")
+            raise SummaryCancelled("given up by the caller")
     if not box:
         raise ModelError(f"no answer within {seconds:g} seconds")
     if isinstance(box[0], ModelError):
@@ -88,7 +89,8 @@ async def _await(value: Any) -> Any:
     return await value
 
 
-def _awaited(value: Any, loop: asyncio.AbstractEventLoop | None, seconds: float) -> Any:
+def _run_awaitable(value: Any, loop: asyncio.AbstractEventLoop | None, seconds: float) -> Any:
+    """Run an awaitable on `loop` if that is running, else on a loop of its own, and return its result."""
     import asyncio  # only coroutine doors need it, and it costs more than the rest
 
     if loop is not None and loop.is_running():
@@ -97,9 +99,9 @@ def _awaited(value: Any, loop: asyncio.AbstractEventLoop | None, seconds: float)
 
 
 def as_reply(value: Any) -> Reply:
-    """Read an answer: a Reply, a text, or a chat completion, message or response as dict or SDK object.
+    """Read an answer: a Reply, a text, or a chat completion, message or response (dict or SDK object).
 
-    Raises ModelError where no text can be found in it.
+    Raises ModelError if it holds no text.
     """
     if isinstance(value, Reply):
         sizes = (value.read, value.cached, value.written)
@@ -112,13 +114,14 @@ def as_reply(value: Any) -> Reply:
         value = value.model_dump()
     if not isinstance(value, Mapping):
         raise ModelError(f"an answer of type {type(value).__name__}; expected text or a provider's response")
-    for read in (_chat, _message, _response, _plain):
+    for read in (_read_chat, _read_message, _read_response, _read_plain):
         if (reply := read(value)) is not None:
             return reply
     raise ModelError(f"an answer without text; its fields: {', '.join(map(str, list(value)[:8]))}")
 
 
-def _plain(value: Mapping[str, Any]) -> Reply | None:
+def _read_plain(value: Mapping[str, Any]) -> Reply | None:
+    """Read a mapping with a `text` field, or return None if it has another shape."""
     text = value.get("text")
     if not isinstance(text, str) and "tool_calls" not in value:
         return None
@@ -130,7 +133,8 @@ def _plain(value: Mapping[str, Any]) -> Reply | None:
     )
 
 
-def _chat(value: Mapping[str, Any]) -> Reply | None:
+def _read_chat(value: Mapping[str, Any]) -> Reply | None:
+    """Read a chat completion, or return None if the value has another shape."""
     choices = value.get("choices")
     if not isinstance(choices, list) or not choices:
         return None
@@ -138,7 +142,7 @@ def _chat(value: Mapping[str, Any]) -> Reply | None:
     usage = value.get("usage") or {}
     details = usage.get("prompt_tokens_details") or {}
     return Reply(
-        text=_joined(message.get("content")),
+        text=_join_text_parts(message.get("content")),
         finish="refusal" if message.get("refusal") else str(choices[0].get("finish_reason") or "stop"),
         calls=len(message.get("tool_calls") or ()),
         reasoning=str(message.get("reasoning_content") or ""),
@@ -148,7 +152,8 @@ def _chat(value: Mapping[str, Any]) -> Reply | None:
     )
 
 
-def _message(value: Mapping[str, Any]) -> Reply | None:
+def _read_message(value: Mapping[str, Any]) -> Reply | None:
+    """Read an Anthropic message, or return None. Its input tokens are fresh, cache-written and cached ones."""
     content = value.get("content")
     if not isinstance(content, list) or "stop_reason" not in value:
         return None
@@ -156,7 +161,7 @@ def _message(value: Mapping[str, Any]) -> Reply | None:
     cached = int(usage.get("cache_read_input_tokens") or 0)
     fresh = int(usage.get("input_tokens") or 0) + int(usage.get("cache_creation_input_tokens") or 0)
     return Reply(
-        text=_joined([b for b in content if b.get("type") == "text"]),
+        text=_join_text_parts([b for b in content if b.get("type") == "text"]),
         finish=str(value.get("stop_reason") or "stop"),
         calls=sum(b.get("type") == "tool_use" for b in content),
         reasoning="\n".join(str(b.get("thinking", "")) for b in content if b.get("type") == "thinking"),
@@ -166,14 +171,15 @@ def _message(value: Mapping[str, Any]) -> Reply | None:
     )
 
 
-def _response(value: Mapping[str, Any]) -> Reply | None:
+def _read_response(value: Mapping[str, Any]) -> Reply | None:
+    """Read an OpenAI response, or return None if the value has another shape."""
     output = value.get("output")
     if not isinstance(output, list):
         return None
     usage = value.get("usage") or {}
     parts = [p for o in output if o.get("type") == "message" for p in o.get("content") or ()]
     return Reply(
-        text=_joined([p for p in parts if p.get("type") == "output_text"]),
+        text=_join_text_parts([p for p in parts if p.get("type") == "output_text"]),
         finish="length" if value.get("status") == "incomplete" else "stop",
         calls=sum(o.get("type") == "function_call" for o in output),
         reasoning="".join(str(o.get("summary") or "") for o in output if o.get("type") == "reasoning"),
@@ -183,7 +189,7 @@ def _response(value: Mapping[str, Any]) -> Reply | None:
     )
 
 
-def _joined(content: Any) -> str:
+def _join_text_parts(content: Any) -> str:
     if isinstance(content, str):
         return content
     return "".join(str(p.get("text") or "") for p in content or () if isinstance(p, Mapping))

@@ -7,14 +7,14 @@ from typing import Any
 from danshari.core.summary import Reply, Request
 from danshari.errors import ArgumentError, MissingExtra
 from danshari.summarizers.base import Summarizer, as_reply
-from danshari.summarizers.endpoint import body_of
+from danshari.summarizers.endpoint import build_summary_body
 
 
 def provider(name: str, *, window: int = 0, **options: Any) -> Summarizer:
-    """Make a summarizer of `provider:model` (such as `mistral:mistral-small-latest`).
+    """Return a summarizer for `provider:model`, such as `mistral:mistral-small-latest`.
 
-    `options` go to any-llm's `completion` (`api_key`, `api_base`, …). Raises MissingExtra where any-llm is not
-    installed, ArgumentError for a name without a provider.
+    `options` are passed to any-llm's `completion` (`api_key`, `api_base`, …). Raises MissingExtra if any-llm
+    is not installed, ArgumentError for a name without a provider.
     """
     house, mark, model = name.partition(":")
     if not mark or not house or not model:
@@ -25,7 +25,7 @@ def provider(name: str, *, window: int = 0, **options: Any) -> Summarizer:
         raise MissingExtra("any-llm-sdk", "models") from None
 
     def ask(request: Request) -> Reply:
-        body = body_of(request, "openai-chat", model)
+        body = build_summary_body(request, "openai-chat", model)
         return as_reply(any_llm.completion(provider=house, **body, **options))
 
     return Summarizer(door=ask, window=window, name=name)

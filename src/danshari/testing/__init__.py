@@ -1,4 +1,4 @@
-"""For people who test agents, passes or formats: a scripted model, conversation builders, law checkers."""
+"""Helpers for testing agents, passes and formats: scripted models, conversation builders, view checkers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from danshari.compaction import Compaction
 from danshari.core.edits import View
 from danshari.core.items import Item
 from danshari.core.summary import Request
-from danshari.formats import named
+from danshari.formats import find_format
 from danshari.formats.base import Format
-from danshari.handovers.user_words import PASTE
+from danshari.handovers.user_words import PASTE_LIMIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One tool call of a scripted turn, with the result it will get; `result` None leaves it running."""
+    """A tool call of a scripted turn, with the result it will get. Without a result it stays unanswered."""
 
     name: str
     arguments: dict[str, Any]
@@ -32,7 +32,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One scripted assistant turn: text, thinking, calls, and what the user says after it."""
+    """A scripted assistant turn: text, thinking, calls, and what the user says after it."""
 
     text: str = ""
     thinking: str = ""
@@ -41,7 +41,7 @@ class Turn:
 
 
 def conversation(format_name: str, request: str, turns: Iterable[Turn], *, system: str = "") -> list[Any]:
-    """Build messages in the named format from a first request and scripted turns."""
+    """Build messages in the named format from a system prompt, a first request and scripted turns."""
     builders: dict[str, type[_Builder]] = {
         "openai-chat": _Chat,
         "anthropic": _Anthropic,
@@ -67,6 +67,8 @@ def conversation(format_name: str, request: str, turns: Iterable[Turn], *, syste
 
 
 class _Builder:
+    """Base class that collects messages. Subclasses write one format."""
+
     def __init__(self) -> None:
         self.messages: list[Any] = []
 
@@ -81,6 +83,8 @@ class _Builder:
 
 
 class _Chat(_Builder):
+    """Builds OpenAI chat completion messages."""
+
     def system(self, text: str) -> None:
         self.messages.append({"role": "system", "content": text})
 
@@ -88,6 +92,7 @@ class _Chat(_Builder):
         self.messages.append({"role": "user", "content": text})
 
     def turn(self, turn: Turn, calls: Sequence[Call]) -> None:
+        """Append the assistant message and one tool message per result."""
         message: dict[str, Any] = {"role": "assistant", "content": turn.text or None}
         if turn.thinking:
             message["reasoning_content"] = turn.thinking
@@ -105,6 +110,8 @@ class _Chat(_Builder):
 
 
 class _Anthropic(_Builder):
+    """Builds Anthropic messages."""
+
     def system(self, text: str) -> None:
         self.messages.append({"role": "user", "content": [{"type": "text", "text": text}]})
 
@@ -115,6 +122,7 @@ class _Anthropic(_Builder):
             self.messages.append({"role": "user", "content": [{"type": "text", "text": text}]})
 
     def turn(self, turn: Turn, calls: Sequence[Call]) -> None:
+        """Append the assistant message and one user message with all results."""
         blocks: list[Any] = []
         if turn.thinking:
             blocks.append({"type": "thinking", "thinking": turn.thinking, "signature": f"sig{len(self.messages)}"})
@@ -137,6 +145,8 @@ class _Anthropic(_Builder):
 
 
 class _Responses(_Builder):
+    """Builds OpenAI Responses items."""
+
     def system(self, text: str) -> None:
         self._message("developer", "input_text", text)
 
@@ -147,6 +157,7 @@ class _Responses(_Builder):
         self.messages.append({"type": "message", "role": role, "content": [{"type": kind, "text": text}]})
 
     def turn(self, turn: Turn, calls: Sequence[Call]) -> None:
+        """Append the items of the turn: reasoning, message, calls, then outputs."""
         if turn.thinking:
             self.messages.append(
                 {
@@ -168,12 +179,16 @@ class _Responses(_Builder):
 
 
 class InvalidRequest(ValueError):  # noqa: N818  (named after the provider's own error)
-    """What a provider would answer with status 400; the message names the broken rules."""
+    """The error a provider would answer with status 400. The message names the broken rules."""
 
 
 @dataclass(slots=True)
 class ScriptedModel:
-    """A model that answers from a script, refuses what its provider would refuse, and reports usage with a cache."""
+    """A model that answers from a script.
+
+    It refuses what its provider would refuse, and reports usage with cached tokens (the messages equal to
+    the last request's).
+    """
 
     format_name: str
     turns: Sequence[Turn]
@@ -183,13 +198,13 @@ class ScriptedModel:
     _last: list[Any] = field(default_factory=list)
 
     def __call__(self, messages: Sequence[Any]) -> Turn:
-        """Take one request; raises InvalidRequest for a broken rule or an overflow of the window."""
-        format = named(self.format_name)  # noqa: A001
+        """Return the next scripted turn. Raises InvalidRequest for a broken rule or too long a prompt."""
+        format = find_format(self.format_name)  # noqa: A001
         problems = format.check(messages)
         if problems:
             raise InvalidRequest("; ".join(map(str, problems)))
-        count = data.estimator(self.family)
-        sizes = [sum(count.item(p.kind, p.text, p.weight) for p in format.split(m)) for m in messages]
+        count = data.load_estimator(self.family)
+        sizes = [sum(count.estimate_item(p.kind, p.text, p.weight) for p in format.split(m)) for m in messages]
         if sum(sizes) > self.window:
             raise InvalidRequest(f"prompt is too long: {sum(sizes):.0f} tokens > {self.window}")
         same = 0
@@ -205,10 +220,10 @@ class ScriptedModel:
 
 @dataclass(slots=True)
 class ScriptedSummarizer:
-    """A summarizer that answers from a script and keeps every request; the last answer repeats.
+    """A summarizer that answers from a script and keeps every request. The last answer repeats.
 
-    An answer is a text, a `Reply`, an exception to raise, a number of seconds to hang, or a function of the request.
-    `window` (tokens) makes it refuse what is longer, as a provider would.
+    An answer is a text, a `Reply`, an exception to raise, a number of seconds to hang, or a function of the
+    request. `window` (tokens) makes it refuse longer requests, as a provider would.
     """
 
     answers: Sequence[Any] = ("",)
@@ -220,7 +235,7 @@ class ScriptedSummarizer:
         """Answer one request."""
         self.requests.append(request)
         if self.window:
-            wire, count = named(request.format), data.estimator(self.family)
+            wire, count = find_format(request.format), data.load_estimator(self.family)
             size = sum(count(piece.text) for message in request.messages for piece in wire.split(message))
             if size > self.window:
                 raise InvalidRequest(f"context_length_exceeded: {size:.0f} tokens > {self.window}")
@@ -233,18 +248,18 @@ class ScriptedSummarizer:
         return answer(request) if callable(answer) else answer
 
 
-def reads_as(format: Format, payload: Any, shown: View) -> list[str]:  # noqa: A002
-    """Say where a written payload does not read as the view it was written from."""
-    got = _joined([_content(i) for i in format.read(payload)])
-    want = _joined([_content(i) for i in shown.conversation()])
+def view_differences(format: Format, payload: Any, shown: View) -> list[str]:  # noqa: A002
+    """Return where a written payload differs from the view it was written from, empty if nowhere."""
+    got = _join_user_texts([_item_content(i) for i in format.read(payload)])
+    want = _join_user_texts([_item_content(i) for i in shown.conversation()])
     if got == want:
         return []
     at = next((n for n, (a, b) in enumerate(zip(got, want, strict=False)) if a != b), min(len(got), len(want)))
     return [f"item {at} of {len(got)}/{len(want)}: got {got[at : at + 1]} want {want[at : at + 1]}"]
 
 
-def _joined(contents: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Join neighbouring texts of the user: where content is one string, a hand-over becomes a paragraph of it."""
+def _join_user_texts(contents: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Join neighbouring user texts, because a hand-over may become a paragraph of string content."""
     found: list[tuple[Any, ...]] = []
     for content in contents:
         if found and content[:2] == found[-1][:2] == ("user", "text"):
@@ -254,7 +269,7 @@ def _joined(contents: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return found
 
 
-def _content(item: Item) -> tuple[Any, ...]:
+def _item_content(item: Item) -> tuple[Any, ...]:
     text: Any = item.text
     if item.kind == "call":
         try:
@@ -264,25 +279,26 @@ def _content(item: Item) -> tuple[Any, ...]:
     return item.role, item.kind, item.name, item.call, text, item.failed
 
 
-def broken_promises(source: Sequence[Any], result: Compaction, format: Format) -> list[str]:  # noqa: A002
-    """List words of the user or the system that the view lacks or changed.
+def find_lost_words(source: Sequence[Any], result: Compaction, format: Format) -> list[str]:  # noqa: A002
+    """List the texts of the user or the system that the view lacks or changed.
 
-    A user's words may stand quoted in a hand-over, line by line; what machines wrote into the user's role may leave.
+    A user's words may be quoted in a hand-over, line by line. Text that machines wrote under the user's role
+    may go.
     """
     view = [i.text for i in format.read(result.messages) if i.kind == "text" and i.role in ("user", "system")]
     shown, lines = list(view), {line for text in view for line in text.split("\n")}
-    markers, lost = data.markers(), []
+    markers, lost = data.load_markers(), []
     for item in format.read(source):
         if item.kind != "text" or item.role not in ("user", "system"):
             continue
         if item.text in shown:
             shown.remove(item.text)
-        elif item.role == "system" or not _quoted(markers.own_words(item.text), lines):
+        elif item.role == "system" or not _is_quoted(markers.human_text(item.text), lines):
             lost.append(f"{item.role} words lost: {item.text[:60]!r}")
     return lost
 
 
-def _quoted(words: str, lines: set[str]) -> bool:
-    """Say whether every line stands in the view; of an outsized paste only the ends need to."""
-    wanted = words.split("\n") if len(words) <= PASTE else words[:200].split("\n")[:1]
+def _is_quoted(words: str, lines: set[str]) -> bool:
+    """Return whether every line is in the view. Of a long paste, only the first line has to be."""
+    wanted = words.split("\n") if len(words) <= PASTE_LIMIT else words[:200].split("\n")[:1]
     return all(line in lines or f"\\{line}" in lines or not line.strip() for line in wanted)

@@ -1,6 +1,6 @@
-"""A scripted upstream: answers in every wire shape, refuses what providers refuse, simulates the cache and its bill.
+"""A scripted upstream: answers in every wire format, rejects invalid requests, bills a simulated cache.
 
-An ASGI application, so that it runs behind any server, in a process of its own or inside a test.
+An ASGI application, so it runs behind any server or inside a test.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any
 
 from danshari import data
 from danshari.core.pricing import Prices
-from danshari.formats import Format, named
+from danshari.formats import Format, find_format
 from danshari.replay.prompt_cache import PrefixCache
-from danshari.summarizers.endpoint import PATHS
+from danshari.summarizers.endpoint import ENDPOINT_PATHS
 from danshari.testing import Turn
 from danshari.testing import fake_responses as speaking
 
-OK = Turn(text="ok")
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+OK_TURN = Turn(text="ok")
+UpstreamReceive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+UpstreamSend = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """One request as it came in."""
+class UpstreamRequest:
+    """One received request."""
 
     path: str
     format: str
@@ -38,8 +38,8 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
-    """Something other than an answer."""
+class ScriptedFailure:
+    """A scripted failure: an error status, a broken or delayed response, or garbage events."""
 
     status: int = 0
     """Answer this status with `text`; 0: no."""
@@ -53,11 +53,11 @@ class Trouble:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-Script = Callable[[Asked], Turn | Trouble | tuple[Turn, Trouble]]
+UpstreamScript = Callable[[UpstreamRequest], Turn | ScriptedFailure | tuple[Turn, ScriptedFailure]]
 
 
 @dataclass(slots=True, kw_only=True)
-class Bill:
+class SessionBill:
     """What one session was billed."""
 
     requests: int = 0
@@ -68,82 +68,95 @@ class Bill:
 
 
 class ScriptedUpstream:
-    """Answers by a script; the script may be changed at any time."""
+    """Answers requests by a script, which may be changed at any time."""
 
     def __init__(
-        self, script: Script = lambda _: OK, *, prices: Prices | None = None, family: str = "o200k",
+        self, script: UpstreamScript = lambda _: OK_TURN, *, prices: Prices | None = None, family: str = "o200k",
         window: int = 0, check: bool = True, record: bool = False, delay: float = 0.0, family_of: bool = False,
     ) -> None:  # fmt: skip
+        """Set up the upstream.
+
+        `window` is the largest request in tokens (0: unlimited), `check` rejects requests that break format
+        rules, `record` keeps all requests, `delay` is seconds before an answer, `family_of` counts tokens
+        by the request's model.
+        """
         self.script, self.window, self.check, self.record, self.delay = script, window, check, record, delay
         self.prices, self.family, self.family_of = prices, family, family_of
         self.forgiven: set[tuple[str, str]] = set()
         """(rule, text) of problems that are not refused: those of recordings which broke a rule themselves."""
-        self.requests: list[Asked] = []
+        self.requests: list[UpstreamRequest] = []
         """Every request, if `record`."""
-        self.bills: dict[str, Bill] = {}
+        self.bills: dict[str, SessionBill] = {}
         """By the header `x-session`, else one for all."""
         self.count = self.running = self.left = 0
         """Requests so far, those running, and those whose client left."""
         self._caches: dict[str, PrefixCache] = {}
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: MutableMapping[str, Any], receive: UpstreamReceive, send: UpstreamSend) -> None:
         """Answer one request."""
         if scope["type"] == "lifespan":
-            await _lifespan(receive, send)
+            await _handle_lifespan(receive, send)
             return
         headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
-        raw = await _read(receive)
+        raw = await _read_body(receive)
         path = str(scope["path"])
-        wire = next((name for name, suffix in PATHS.items() if path.endswith(suffix)), "")
+        wire = next((name for name, suffix in ENDPOINT_PATHS.items() if path.endswith(suffix)), "")
         if scope["method"] != "POST" or not wire:
             said = json.dumps({"path": path, "method": scope["method"], "bytes": len(raw)}).encode()
-            await _whole(send, 200, said, ((b"x-upstream", b"other"),))
+            await _send_json(send, 200, said, ((b"x-upstream", b"other"),))
             return
         self.running += 1
         try:
-            await self._answer(path, wire, headers, raw, send)
+            await self._respond(path, wire, headers, raw, send)
         except (asyncio.CancelledError, ConnectionError):
             self.left += 1
             raise
         finally:
             self.running -= 1
 
-    async def _answer(self, path: str, wire: str, headers: Mapping[str, str], raw: bytes, send: Send) -> None:
+    async def _respond(self, path: str, wire: str, headers: Mapping[str, str], raw: bytes, send: UpstreamSend) -> None:
+        """Validate and bill one request, then send the scripted answer or failure."""
         try:
             body = json.loads(raw)
         except ValueError:
-            await _error(send, wire, 400, "the body is no JSON")
+            await _send_error(send, wire, 400, "the body is no JSON")
             return
-        asked = Asked(path=path, format=wire, headers=headers, raw=raw, body=body, number=self.count)
+        asked = UpstreamRequest(path=path, format=wire, headers=headers, raw=raw, body=body, number=self.count)
         self.count += 1
         if self.record:
             self.requests.append(asked)
-        usage, problem = self._billed(asked)
+        usage, problem = self._bill_request(asked)
         if problem:
-            await _error(send, wire, 400, problem)
+            await _send_error(send, wire, 400, problem)
             return
         found = self.script(asked)
         turn, trouble = (
-            found if isinstance(found, tuple) else (OK, found) if isinstance(found, Trouble) else (found, Trouble())
+            found
+            if isinstance(found, tuple)
+            else (OK_TURN, found)
+            if isinstance(found, ScriptedFailure)
+            else (found, ScriptedFailure())
         )
         if trouble.stall or self.delay:
             await asyncio.sleep(trouble.stall or self.delay)
         if trouble.status:
-            await _error(send, wire, trouble.status, trouble.text, trouble.headers)
+            await _send_error(send, wire, trouble.status, trouble.text, trouble.headers)
             return
         model = str(body.get("model", ""))
         if body.get("stream"):
-            await _streamed(send, list(speaking.stream(wire, turn, usage, model=model, number=asked.number)), trouble)
+            await _send_stream(
+                send, list(speaking.render_stream(wire, turn, usage, model=model, number=asked.number)), trouble
+            )
         else:
-            made = json.dumps(speaking.answer(wire, turn, usage, model=model, number=asked.number)).encode()
-            await _whole(send, 200, made, cut=trouble.cut)
+            made = json.dumps(speaking.render_response(wire, turn, usage, model=model, number=asked.number)).encode()
+            await _send_json(send, 200, made, cut=trouble.cut)
 
-    def _billed(self, asked: Asked) -> tuple[speaking.Usage, str]:
-        """Book a request: give its usage, and what a provider would refuse it for."""
-        wire = named(asked.format)
+    def _bill_request(self, asked: UpstreamRequest) -> tuple[speaking.TurnUsage, str]:
+        """Bill a request and return its usage and the reason a provider would reject it (empty: none)."""
+        wire = find_format(asked.format)
         messages = asked.body.get(wire.key)
         name = asked.headers.get("x-session", "")
-        bill = self.bills.setdefault(name, Bill())
+        bill = self.bills.setdefault(name, SessionBill())
         bill.requests += 1
         if not isinstance(messages, list):
             return {"fresh": 10, "cached": 0, "written": 0, "output": 5}, ""
@@ -153,26 +166,27 @@ class ScriptedUpstream:
             bill.refused += 1
             bill.problems.append(str(problems[0]))
             return {}, str(problems[0])
-        return self._priced(wire, name, bill, messages, asked)
+        return self._price_request(wire, name, bill, messages, asked)
 
-    def _priced(
-        self, wire: Format, name: str, bill: Bill, messages: Sequence[Any], asked: Asked
-    ) -> tuple[speaking.Usage, str]:
-        row = data.model(str(asked.body.get("model") or "") or None)
+    def _price_request(
+        self, wire: Format, name: str, bill: SessionBill, messages: Sequence[Any], asked: UpstreamRequest
+    ) -> tuple[speaking.TurnUsage, str]:
+        """Simulate the cache for a request, add its cost to the bill and return usage and rejection."""
+        row = data.find_model(str(asked.body.get("model") or "") or None)
         family = row.family if self.family_of else self.family
-        cache = self._caches.setdefault(name, PrefixCache(wire, data.estimator(family)))
-        cache.forget()
+        cache = self._caches.setdefault(name, PrefixCache(wire, data.load_estimator(family)))
+        cache.forget_sizes()
         sent = cache.send(messages)
         if self.window and sent.tokens > self.window:
             bill.refused += 1
             return {}, f"prompt is too long: {sent.tokens:.0f} tokens > {self.window} maximum"
         prices = self.prices or row.prices
         bill.units += sent.cost(prices)
-        hit = round(sent.hit(prices))
+        hit = round(sent.hit_tokens(prices))
         return {"fresh": 0, "cached": hit, "written": round(sent.tokens) - hit, "output": 20}, ""
 
 
-async def _lifespan(receive: Receive, send: Send) -> None:
+async def _handle_lifespan(receive: UpstreamReceive, send: UpstreamSend) -> None:
     while True:
         message = await receive()
         await send({"type": f"{message['type']}.complete"})
@@ -180,7 +194,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             return
 
 
-async def _read(receive: Receive) -> bytes:
+async def _read_body(receive: UpstreamReceive) -> bytes:
     parts, more = [], True
     while more:
         message = await receive()
@@ -189,8 +203,8 @@ async def _read(receive: Receive) -> bytes:
     return b"".join(parts)
 
 
-async def _whole(
-    send: Send, status: int, body: bytes, extra: Sequence[tuple[bytes, bytes]] = (), cut: int = -1
+async def _send_json(
+    send: UpstreamSend, status: int, body: bytes, extra: Sequence[tuple[bytes, bytes]] = (), cut: int = -1
 ) -> None:
     length = str(len(body)).encode()
     head = [(b"content-type", b"application/json"), (b"content-length", length), (b"request-id", b"req_1"), *extra]
@@ -201,16 +215,18 @@ async def _whole(
     await send({"type": "http.response.body", "body": body})
 
 
-async def _error(send: Send, wire: str, status: int, text: str, extra: Sequence[tuple[str, str]] = ()) -> None:
+async def _send_error(
+    send: UpstreamSend, wire: str, status: int, text: str, extra: Sequence[tuple[str, str]] = ()
+) -> None:
     kind = {429: "rate_limit_error", 529: "overloaded_error", 400: "invalid_request_error"}.get(status, "api_error")
     error: dict[str, Any] = {"type": kind, "message": text}
     body = (
         {"type": "error", "error": error} if wire == "anthropic" else {"error": {**error, "param": None, "code": None}}
     )
-    await _whole(send, status, json.dumps(body).encode(), [(k.encode(), v.encode()) for k, v in extra])
+    await _send_json(send, status, json.dumps(body).encode(), [(k.encode(), v.encode()) for k, v in extra])
 
 
-async def _streamed(send: Send, events: Sequence[bytes], trouble: Trouble) -> None:
+async def _send_stream(send: UpstreamSend, events: Sequence[bytes], trouble: ScriptedFailure) -> None:
     head = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
     head += [(k.encode(), v.encode()) for k, v in trouble.headers]
     await send({"type": "http.response.start", "status": 200, "headers": head})

@@ -1,4 +1,4 @@
-"""A scripted turn in every provider's wire shape: one JSON answer, or the events of a stream."""
+"""Render a scripted turn in the wire format of every provider, as one JSON response or as stream events."""
 
 from __future__ import annotations
 
@@ -8,50 +8,50 @@ from typing import Any
 
 from danshari.testing import Turn
 
-PIECE = 40
+DELTA_CHARACTERS = 40
 """Characters of one delta."""
-Usage = dict[str, int]
+TurnUsage = dict[str, int]
 """fresh, cached, written and output tokens."""
 
 
-def answer(format_name: str, turn: Turn, usage: Usage, *, model: str, number: int) -> dict[str, Any]:
-    """Give the answer in one piece."""
-    made: dict[str, Any] = _ANSWERS[format_name](turn, usage, model, number)
+def render_response(format_name: str, turn: Turn, usage: TurnUsage, *, model: str, number: int) -> dict[str, Any]:
+    """Return the turn as one JSON response."""
+    made: dict[str, Any] = _BODIES[format_name](turn, usage, model, number)
     return made
 
 
-def stream(format_name: str, turn: Turn, usage: Usage, *, model: str, number: int) -> Iterator[bytes]:
-    """Give the answer as server-sent events."""
+def render_stream(format_name: str, turn: Turn, usage: TurnUsage, *, model: str, number: int) -> Iterator[bytes]:
+    """Yield the turn as server-sent events."""
     yield from _STREAMS[format_name](turn, usage, model, number)
 
 
-def pieces(text: str) -> list[str]:
-    """Cut a text into deltas."""
-    return [text[n : n + PIECE] for n in range(0, len(text), PIECE)]
+def split_deltas(text: str) -> list[str]:
+    """Split a text into stream deltas."""
+    return [text[n : n + DELTA_CHARACTERS] for n in range(0, len(text), DELTA_CHARACTERS)]
 
 
-def event(value: Any, name: str = "") -> bytes:
-    """Write one event."""
+def render_event(value: Any, name: str = "") -> bytes:
+    """Return one server-sent event as bytes."""
     head = f"event: {name}\n" if name else ""
     return f"{head}data: {json.dumps(value, ensure_ascii=False)}\n\n".encode()
 
 
 def call_ids(turn: Turn, number: int, prefix: str) -> list[str]:
-    """Give the ids of a turn's calls."""
+    """Return the ids of a turn's calls."""
     return [call.id or f"{prefix}_{number:04d}_{n}" for n, call in enumerate(turn.calls)]
 
 
 # ── Anthropic ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _anthropic_usage(usage: Usage) -> dict[str, int]:
+def _anthropic_usage(usage: TurnUsage) -> dict[str, int]:
     return {
         "input_tokens": usage["fresh"], "cache_read_input_tokens": usage["cached"],
         "cache_creation_input_tokens": usage["written"], "output_tokens": usage["output"],
     }  # fmt: skip
 
 
-def _blocks(turn: Turn, number: int) -> list[dict[str, Any]]:
+def _anthropic_blocks(turn: Turn, number: int) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
     if turn.thinking:
         blocks.append({"type": "thinking", "thinking": turn.thinking, "signature": f"signature-{number}"})
@@ -65,30 +65,32 @@ def _blocks(turn: Turn, number: int) -> list[dict[str, Any]]:
     return blocks
 
 
-def _anthropic(turn: Turn, usage: Usage, model: str, number: int) -> dict[str, Any]:
+def _anthropic_body(turn: Turn, usage: TurnUsage, model: str, number: int) -> dict[str, Any]:
     return {
         "id": f"msg_{number:06d}", "type": "message", "role": "assistant", "model": model,
-        "content": _blocks(turn, number), "stop_reason": "tool_use" if turn.calls else "end_turn",
+        "content": _anthropic_blocks(turn, number), "stop_reason": "tool_use" if turn.calls else "end_turn",
         "stop_sequence": None, "usage": _anthropic_usage(usage),
     }  # fmt: skip
 
 
-def _anthropic_stream(turn: Turn, usage: Usage, model: str, number: int) -> Iterator[bytes]:
-    whole = _anthropic(turn, usage, model, number)
+def _anthropic_stream(turn: Turn, usage: TurnUsage, model: str, number: int) -> Iterator[bytes]:
+    whole = _anthropic_body(turn, usage, model, number)
     head = {**whole, "content": [], "stop_reason": None, "usage": {**whole["usage"], "output_tokens": 1}}
-    yield event({"type": "message_start", "message": head}, "message_start")
-    yield event({"type": "ping"}, "ping")
+    yield render_event({"type": "message_start", "message": head}, "message_start")
+    yield render_event({"type": "ping"}, "ping")
     for index, block in enumerate(whole["content"]):
         yield from _block_events(index, block)
     delta = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
     ended = {"type": "message_delta", "delta": delta, "usage": {"output_tokens": usage["output"]}}
-    yield event(ended, "message_delta")
-    yield event({"type": "message_stop"}, "message_stop")
+    yield render_event(ended, "message_delta")
+    yield render_event({"type": "message_stop"}, "message_stop")
 
 
 def _block_events(index: int, block: dict[str, Any]) -> Iterator[bytes]:
+    """Yield the Anthropic stream events of one content block."""
+
     def delta(**value: Any) -> bytes:
-        return event({"type": "content_block_delta", "index": index, "delta": value}, "content_block_delta")
+        return render_event({"type": "content_block_delta", "index": index, "delta": value}, "content_block_delta")
 
     empty: dict[str, dict[str, Any]] = {
         "text": {"text": ""},
@@ -96,22 +98,22 @@ def _block_events(index: int, block: dict[str, Any]) -> Iterator[bytes]:
         "tool_use": {"input": {}},
     }
     start = {"type": "content_block_start", "index": index, "content_block": {**block, **empty[block["type"]]}}
-    yield event(start, "content_block_start")
+    yield render_event(start, "content_block_start")
     if block["type"] == "text":
-        yield from (delta(type="text_delta", text=part) for part in pieces(block["text"]))
+        yield from (delta(type="text_delta", text=part) for part in split_deltas(block["text"]))
     elif block["type"] == "thinking":
-        yield from (delta(type="thinking_delta", thinking=part) for part in pieces(block["thinking"]))
+        yield from (delta(type="thinking_delta", thinking=part) for part in split_deltas(block["thinking"]))
         yield delta(type="signature_delta", signature=block["signature"])
     else:
         written = json.dumps(block["input"])
-        yield from (delta(type="input_json_delta", partial_json=part) for part in pieces(written))
-    yield event({"type": "content_block_stop", "index": index}, "content_block_stop")
+        yield from (delta(type="input_json_delta", partial_json=part) for part in split_deltas(written))
+    yield render_event({"type": "content_block_stop", "index": index}, "content_block_stop")
 
 
 # ── chat completions ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _chat_usage(usage: Usage) -> dict[str, Any]:
+def _chat_usage(usage: TurnUsage) -> dict[str, Any]:
     total = usage["fresh"] + usage["cached"] + usage["written"]
     return {
         "prompt_tokens": total, "completion_tokens": usage["output"], "total_tokens": total + usage["output"],
@@ -126,7 +128,7 @@ def _chat_calls(turn: Turn, number: int) -> list[dict[str, Any]]:
     ]
 
 
-def _chat(turn: Turn, usage: Usage, model: str, number: int) -> dict[str, Any]:
+def _chat_body(turn: Turn, usage: TurnUsage, model: str, number: int) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": turn.text or None, "refusal": None}
     if turn.thinking:
         message["reasoning_content"] = turn.thinking
@@ -140,29 +142,31 @@ def _chat(turn: Turn, usage: Usage, model: str, number: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _chat_stream(turn: Turn, usage: Usage, model: str, number: int) -> Iterator[bytes]:
+def _chat_stream(turn: Turn, usage: TurnUsage, model: str, number: int) -> Iterator[bytes]:
+    """Yield a turn as chat completions stream events."""
     head = {"id": f"chatcmpl-{number:06d}", "object": "chat.completion.chunk", "created": 1_790_000_000, "model": model}
 
     def chunk(delta: dict[str, Any], reason: str | None = None) -> bytes:
-        return event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
+        return render_event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
 
     yield chunk({"role": "assistant", "content": ""})
-    yield from (chunk({"reasoning_content": part}) for part in pieces(turn.thinking))
-    yield from (chunk({"content": part}) for part in pieces(turn.text))
+    yield from (chunk({"reasoning_content": part}) for part in split_deltas(turn.thinking))
+    yield from (chunk({"content": part}) for part in split_deltas(turn.text))
     for index, call in enumerate(_chat_calls(turn, number)):
         function = call["function"]
         yield chunk({"tool_calls": [{**call, "index": index, "function": {"name": function["name"], "arguments": ""}}]})
-        for part in pieces(function["arguments"]):
+        for part in split_deltas(function["arguments"]):
             yield chunk({"tool_calls": [{"index": index, "function": {"arguments": part}}]})
     yield chunk({}, "tool_calls" if turn.calls else "stop")
-    yield event({**head, "choices": [], "usage": _chat_usage(usage)})
+    yield render_event({**head, "choices": [], "usage": _chat_usage(usage)})
     yield b"data: [DONE]\n\n"
 
 
 # ── Responses ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _output(turn: Turn, number: int) -> list[dict[str, Any]]:
+def _responses_output(turn: Turn, number: int) -> list[dict[str, Any]]:
+    """Return the output items of a Responses API response."""
     found: list[dict[str, Any]] = []
     if turn.thinking:
         summary = [{"type": "summary_text", "text": turn.thinking}]
@@ -177,11 +181,12 @@ def _output(turn: Turn, number: int) -> list[dict[str, Any]]:
     return found
 
 
-def _responses(turn: Turn, usage: Usage, model: str, number: int) -> dict[str, Any]:
+def _responses_body(turn: Turn, usage: TurnUsage, model: str, number: int) -> dict[str, Any]:
+    """Return a turn as a Responses API response."""
     total = usage["fresh"] + usage["cached"] + usage["written"]
     return {
         "id": f"resp_{number:06d}", "object": "response", "created_at": 1_790_000_000, "status": "completed",
-        "model": model, "output": _output(turn, number), "parallel_tool_calls": True, "tool_choice": "auto",
+        "model": model, "output": _responses_output(turn, number), "parallel_tool_calls": True, "tool_choice": "auto",
         "tools": [], "error": None, "incomplete_details": None, "instructions": None, "metadata": {},
         "temperature": 1.0, "top_p": 1.0,
         "usage": {
@@ -192,18 +197,19 @@ def _responses(turn: Turn, usage: Usage, model: str, number: int) -> dict[str, A
     }  # fmt: skip
 
 
-def _responses_stream(turn: Turn, usage: Usage, model: str, number: int) -> Iterator[bytes]:
-    whole, events = _responses(turn, usage, model, number), list[dict[str, Any]]()
+def _responses_stream(turn: Turn, usage: TurnUsage, model: str, number: int) -> Iterator[bytes]:
+    whole, events = _responses_body(turn, usage, model, number), list[dict[str, Any]]()
     begun = {**whole, "status": "in_progress", "output": [], "usage": None}
     events += [{"type": "response.created", "response": begun}, {"type": "response.in_progress", "response": begun}]
     for at, item in enumerate(whole["output"]):
         events += _item_events(at, item)
     events.append({"type": "response.completed", "response": whole})
     for sequence, value in enumerate(events):
-        yield event({**value, "sequence_number": sequence}, value["type"])
+        yield render_event({**value, "sequence_number": sequence}, value["type"])
 
 
 def _item_events(at: int, item: dict[str, Any]) -> Sequence[dict[str, Any]]:
+    """Return the Responses API stream events of one output item."""
     place = {"output_index": at, "item_id": item["id"]}
     kind = item["type"]
     empties: dict[str, dict[str, Any]] = {
@@ -220,13 +226,16 @@ def _item_events(at: int, item: dict[str, Any]) -> Sequence[dict[str, Any]]:
         inside = {**place, "content_index": 0}
         found.append({"type": "response.content_part.added", **inside, "part": {**part, "text": ""}})
         found += [
-            {"type": "response.output_text.delta", **inside, "delta": d, "logprobs": []} for d in pieces(part["text"])
+            {"type": "response.output_text.delta", **inside, "delta": d, "logprobs": []}
+            for d in split_deltas(part["text"])
         ]
         found.append({"type": "response.output_text.done", **inside, "text": part["text"], "logprobs": []})
         found.append({"type": "response.content_part.done", **inside, "part": part})
     elif kind == "function_call":
         written = item["arguments"]
-        found += [{"type": "response.function_call_arguments.delta", **place, "delta": d} for d in pieces(written)]
+        found += [
+            {"type": "response.function_call_arguments.delta", **place, "delta": d} for d in split_deltas(written)
+        ]
         found.append(
             {"type": "response.function_call_arguments.done", **place, "arguments": written, "name": item["name"]}
         )
@@ -234,5 +243,5 @@ def _item_events(at: int, item: dict[str, Any]) -> Sequence[dict[str, Any]]:
     return found
 
 
-_ANSWERS = {"anthropic": _anthropic, "openai-chat": _chat, "openai-responses": _responses}
+_BODIES = {"anthropic": _anthropic_body, "openai-chat": _chat_body, "openai-responses": _responses_body}
 _STREAMS = {"anthropic": _anthropic_stream, "openai-chat": _chat_stream, "openai-responses": _responses_stream}

@@ -1,7 +1,7 @@
-"""An upstream that does next to nothing, so that only the proxy before it is measured.
+"""A minimal upstream server for load tests of proxies.
 
-It reads a request, looks whether it asks for a stream, and answers with prepared bytes; a stream's events are numbered.
-`python -m danshari.testing.null_provider PORT` serves it.
+It answers with prepared bytes; the events of a stream are numbered. Usage: `python -m
+danshari.bench.quick PORT`.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from danshari.summarizers.endpoint import PATHS
+from danshari.summarizers.endpoint import ENDPOINT_PATHS
 from danshari.testing import Turn
 from danshari.testing import fake_responses as speaking
 
 _USAGE = {"fresh": 10, "cached": 0, "written": 0, "output": 5}
-WHOLE = {
-    wire: json.dumps(speaking.answer(wire, Turn(text="ok"), _USAGE, model="m", number=1)).encode() for wire in PATHS
+JSON_RESPONSES = {
+    wire: json.dumps(speaking.render_response(wire, Turn(text="ok"), _USAGE, model="m", number=1)).encode()
+    for wire in ENDPOINT_PATHS
 }
 
 
-def numbered(number: int) -> bytes:
-    """Write one event of a stream of chat completions."""
+def make_numbered_event(number: int) -> bytes:
+    """Return one event of a chat completions stream whose content is the number."""
     choice = {"index": 0, "delta": {"content": f"{number} "}, "finish_reason": None}
     head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
     return f"data: {json.dumps(head)}\n\n".encode()
@@ -35,7 +36,10 @@ async def app(
     receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
     send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
 ) -> None:
-    """Answer one request; the header `x-events` says how many events a stream has, `x-pause` the seconds between."""
+    """Answer one ASGI request.
+
+    Header `x-events` is the number of stream events, `x-pause` the seconds between them.
+    """
     if scope["type"] != "http":
         return
     more, stream = True, False
@@ -49,13 +53,13 @@ async def app(
         head = [(b"content-type", b"text/event-stream")]
         await send({"type": "http.response.start", "status": 200, "headers": head})
         for number in range(count):
-            await send({"type": "http.response.body", "body": numbered(number), "more_body": True})
+            await send({"type": "http.response.body", "body": make_numbered_event(number), "more_body": True})
             if pause:
                 await asyncio.sleep(pause)
         await send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
         return
-    wire = next((name for name, suffix in PATHS.items() if scope["path"].endswith(suffix)), "openai-chat")
-    body = WHOLE[wire]
+    wire = next((name for name, suffix in ENDPOINT_PATHS.items() if scope["path"].endswith(suffix)), "openai-chat")
+    body = JSON_RESPONSES[wire]
     head = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": head})
     await send({"type": "http.response.body", "body": body})

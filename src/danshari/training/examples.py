@@ -1,8 +1,8 @@
-"""Lines of recorded results with what the scorer may know of them, and whether a later action needed them.
+"""Training examples for the line scorer: lines of results, their features, and whether they were needed.
 
-A line is needed if a later action refers to one of its atoms, the newest sight of that atom was the result that holds
-the line, and the agent had not said the atom itself by then; or if a later edit quotes it. Where several lines of a
-result hold the atom, they share the need.
+A line is needed if a later action refers to one of its atoms, this result was where the atom was
+last seen, and the agent had not used the atom itself by then; or if a later edit quotes it. Several
+lines of a result that hold the atom share the need equally.
 """
 
 from __future__ import annotations
@@ -10,28 +10,28 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from danshari.analysis.first_seen import WORD
-from danshari.replay.line_index import split
-from danshari.replay.references import Needs, needs_of
-from danshari.sessions import Recorded
+from danshari.analysis.first_seen import WORD_PATTERN
+from danshari.replay.line_index import split_lines
+from danshari.replay.references import SessionNeeds, find_needs
+from danshari.sessions import RecordedSession
 from danshari.shorten.line_scorer import (
-    columns,
-    expected,
-    family_of,
-    reading,
+    feature_bucket_counts,
+    feature_columns,
+    make_line_context,
+    weight_family,
 )
 
-LEAST = 800
+MIN_CHARACTERS = 800
 """Characters from which a result's lines are examples; shorter ones are never squeezed."""
-MOST_LINES = 6_000
+MAX_LINES = 6_000
 """Lines of one result that are examples."""
 _QUOTED = 4
 """Characters from which a line that an edit quotes counts: a bracket alone stands everywhere."""
 
 
-@dataclass(slots=True)
-class Block:
-    """The examples of one family in one session; all sequences have one entry per line."""
+@dataclass(slots=True, kw_only=True)
+class FamilyExamples:
+    """The examples of one text family in one session; all sequences have one entry per line."""
 
     features: dict[str, bytearray] = field(default_factory=dict)
     need: list[float] = field(default_factory=list)
@@ -43,40 +43,42 @@ class Block:
 
 
 @dataclass(slots=True, kw_only=True)
-class Examples:
-    """One session's examples."""
+class SessionExamples:
+    """The examples of one session, by text family."""
 
     session: str
     repository: str
-    blocks: dict[str, Block] = field(default_factory=dict)
+    blocks: dict[str, FamilyExamples] = field(default_factory=dict)
     files: frozenset[str] = frozenset()
     """Names of the files it touched."""
     task: frozenset[str] = frozenset()
     """Words of the first user text, for a baseline."""
 
 
-def examples_of(session: Recorded) -> Examples:
-    """Take a session's examples."""
-    needs = needs_of(session)
+def collect_examples(session: RecordedSession) -> SessionExamples:
+    """Collect the examples of a session."""
+    needs = find_needs(session)
     needed = needs_by_line(needs)
     facts = needs.facts
     users = facts.users
-    task = frozenset(WORD.findall(facts.items[users[0]].text)) if users else frozenset()
+    task = frozenset(WORD_PATTERN.findall(facts.items[users[0]].text)) if users else frozenset()
     files = frozenset(path.rsplit("/", 1)[-1] for path in facts.touched)
-    made = Examples(session=session.id, repository=session.repository, files=files, task=task)
+    made = SessionExamples(session=session.id, repository=session.repository, files=files, task=task)
     for at, item in enumerate(facts.items):
-        if item.kind != "result" or len(item.text) < LEAST or item.turn >= facts.turn:
+        if item.kind != "result" or len(item.text) < MIN_CHARACTERS or item.turn >= facts.turn:
             continue
-        lines = facts.clean(at).split("\n")[:MOST_LINES]
-        read = reading(facts, at, lines)
-        family = family_of(read)
-        block = made.blocks.setdefault(family, Block({name: bytearray() for name in expected()[family]}))
+        lines = facts.clean_text(at).split("\n")[:MAX_LINES]
+        read = make_line_context(facts, at, lines)
+        family = weight_family(read)
+        block = made.blocks.setdefault(
+            family, FamilyExamples(features={name: bytearray() for name in feature_bucket_counts()[family]})
+        )
         kept = [n for n, key in enumerate(read.keys) if key]
-        for name, column in columns(read).items():
+        for name, column in feature_columns(read).items():
             block.features[name].extend(bytes(column[n] for n in kept))
         wanted = needed.get(at, {})
         for n in kept:
-            numbers = [needs.lines.find(key) for key in split(lines[n])]
+            numbers = [needs.lines.find(key) for key in split_lines(lines[n])]
             block.need.append(max((wanted.get(number, 0.0) for number in numbers if number is not None), default=0.0))
             block.size.append(len(lines[n]))
             block.texts.append(read.keys[n])
@@ -84,8 +86,8 @@ def examples_of(session: Recorded) -> Examples:
     return made
 
 
-def needs_by_line(needs: Needs) -> dict[int, dict[int, float]]:
-    """Give, for every result that something needed, its needed lines with their shares."""
+def needs_by_line(needs: SessionNeeds) -> dict[int, dict[int, float]]:
+    """Return position of a result → its needed lines → their share of a need (0 to 1)."""
     items, lines = needs.facts.items, needs.lines
     said: dict[str, int] = {}
     for at, item in enumerate(items):
@@ -103,7 +105,7 @@ def needs_by_line(needs: Needs) -> dict[int, dict[int, float]]:
                 shares = found[reference.place]
                 shares[number] = max(shares.get(number, 0.0), 1 / len(holders))
         for quote in r.quotes:
-            for numbers in () if quote.unseen else quote.lines:
+            for numbers in () if quote.has_unseen_lines else quote.lines:
                 place, number = max(
                     ((p, n) for n in numbers for p in needs.items_of.get(n, ()) if p < r.items), default=(-1, -1)
                 )

@@ -1,7 +1,7 @@
-"""Learns the line scorer's weights from recorded sessions, and says how well they do where they were not learned.
+"""Train the line scorer's weights on recorded sessions and evaluate them on held-out repositories.
 
-Ridge logistic regression over the buckets of `passes.score.FEATURES`, one family at a time, by Newton steps that take
-one feature after the other: deterministic, standard library only.
+Ridge logistic regression over the buckets of `passes.score.FEATURES`, separately per text family.
+Newton steps update one feature after the other; deterministic, standard library only.
 """
 
 from __future__ import annotations
@@ -11,52 +11,53 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from danshari.analysis.first_seen import WORD
-from danshari.core.line_weights import Family, Weights, scored
-from danshari.shorten.line_scorer import expected
-from danshari.training.examples import Examples
+from danshari.analysis.first_seen import WORD_PATTERN
+from danshari.core.line_weights import FamilyWeights, ScorerWeights, sum_bucket_weights
+from danshari.shorten.line_scorer import feature_bucket_counts
+from danshari.training.examples import SessionExamples
 
 RIDGE = 300.0
 """Penalty on squared weights; chosen by the cross-validated AUC on the development sessions."""
-SWEEPS = 6
+NEWTON_SWEEPS = 6
 """Rounds over all features."""
-LEAST_SHARE = 0.15
+MIN_EXAMPLE_WEIGHT = 0.15
 """Weight of an example that shares a need with many lines."""
-FOLDS = 5
-RELATED = 0.3
+FOLD_COUNT = 5
+RELATED_FILES = 0.3
 """Share of common file names from which two sessions count as one repository's."""
-SHARES = (0.10, 0.20, 0.35)
+RECALL_SHARES = (0.10, 0.20, 0.35)
 """Shares of the characters at which recall is told."""
 
 
-def train(examples: Sequence[Examples]) -> Weights:
-    """Learn weights from all examples."""
+def train_weights(examples: Sequence[SessionExamples]) -> ScorerWeights:
+    """Return weights trained on all examples."""
     families = {}
-    for name, features in expected().items():
+    for name, features in feature_bucket_counts().items():
         blocks = [e.blocks[name] for e in examples if name in e.blocks]
         joined = {f: b"".join(bytes(block.features[f]) for block in blocks) for f in features}
-        families[name] = _fit(features, joined, [need for block in blocks for need in block.need])
-    return Weights(families=families)
+        families[name] = _fit_family(features, joined, [need for block in blocks for need in block.need])
+    return ScorerWeights(families=families)
 
 
-def _fit(buckets: Mapping[str, int], columns: Mapping[str, bytes], needs: Sequence[float]) -> Family:
-    weight = [max(need, LEAST_SHARE) if need else 1.0 for need in needs]
+def _fit_family(buckets: Mapping[str, int], columns: Mapping[str, bytes], needs: Sequence[float]) -> FamilyWeights:
+    """Fit the weights of one text family."""
+    weight = [max(need, MIN_EXAMPLE_WEIGHT) if need else 1.0 for need in needs]
     wanted = [1.0 if need else 0.0 for need in needs]
     total = sum(weight) or 1.0
     base = min(max(sum(w for w, y in zip(weight, wanted, strict=True) if y) / total, 1e-4), 0.5)
     bias = math.log(base / (1 - base))
     features = {name: [0.0] * count for name, count in buckets.items()}
     scores = [bias] * len(needs)
-    for _ in range(SWEEPS):
+    for _ in range(NEWTON_SWEEPS):
         for name, column in columns.items():
-            scores = _step(features[name], column, scores, wanted, weight, RIDGE)
+            scores = _newton_step(features[name], column, scores, wanted, weight, RIDGE)
         shift = [0.0]
-        scores = _step(shift, bytes(len(needs)), scores, wanted, weight, 0.0)
+        scores = _newton_step(shift, bytes(len(needs)), scores, wanted, weight, 0.0)
         bias += shift[0]
-    return Family(bias=round(bias, 4), features={k: tuple(round(w, 4) for w in v) for k, v in features.items()})
+    return FamilyWeights(bias=round(bias, 4), features={k: tuple(round(w, 4) for w in v) for k, v in features.items()})
 
 
-def _step(
+def _newton_step(
     weights: list[float],
     column: bytes,
     scores: Sequence[float],
@@ -64,7 +65,12 @@ def _step(
     weight: Sequence[float],
     ridge: float,
 ) -> list[float]:
-    """Take one Newton step for one feature's weights and give the new scores."""
+    """Take one Newton step for the weights of one feature and return the new scores.
+
+    For each bucket: step = (gradient - ridge × weight) / (curvature + ridge), where the gradient sums w
+    × (y - p), the curvature sums w × p × (1 - p), w is the example's weight, y is 1 if it was needed
+    and p the predicted probability.
+    """
     slope, curve = [0.0] * len(weights), [0.0] * len(weights)
     exp = math.exp
     for bucket, score, y, w in zip(column, scores, wanted, weight, strict=True):
@@ -80,16 +86,16 @@ def _step(
 # ── how well it does ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def folds_of(examples: Sequence[Examples]) -> list[list[int]]:
-    """Deal repositories out to folds, the largest first, so that no repository is in two.
+def assign_folds(examples: Sequence[SessionExamples]) -> list[list[int]]:
+    """Assign repositories to folds, largest first, so that no repository is in two folds.
 
-    Sessions whose files overlap count as one repository's, whatever their names say.
+    Sessions whose files overlap count as one repository, whatever their names.
     """
-    names = _repositories(examples)
+    names = _merge_repositories(examples)
     sizes: Counter[str] = Counter()
     for name, e in zip(names, examples, strict=True):
         sizes[name] += sum(len(block.need) for block in e.blocks.values())
-    fill = [0] * min(FOLDS, len(sizes))
+    fill = [0] * min(FOLD_COUNT, len(sizes))
     place: dict[str, int] = {}
     for name, size in sorted(sizes.items(), key=lambda pair: (-pair[1], pair[0])):
         place[name] = fill.index(min(fill))
@@ -97,11 +103,11 @@ def folds_of(examples: Sequence[Examples]) -> list[list[int]]:
     return [[n for n, name in enumerate(names) if place[name] == fold] for fold in range(len(fill))]
 
 
-def _repositories(examples: Sequence[Examples]) -> list[str]:
-    """Name every session's repository; where two share files, all sessions of both bear one name."""
+def _merge_repositories(examples: Sequence[SessionExamples]) -> list[str]:
+    """Return the repository name of every session; repositories that share files get one name."""
     same: dict[str, str] = {}
 
-    def root(name: str) -> str:
+    def find_root(name: str) -> str:
         while same.get(name, name) != name:
             name = same[name]
         return name
@@ -109,50 +115,55 @@ def _repositories(examples: Sequence[Examples]) -> list[str]:
     for n, one in enumerate(examples):
         for other in examples[:n]:
             shared = len(one.files & other.files)
-            if shared >= 3 and shared > RELATED * min(len(one.files), len(other.files)):
-                low, high = sorted((root(one.repository), root(other.repository)))
+            if shared >= 3 and shared > RELATED_FILES * min(len(one.files), len(other.files)):
+                low, high = sorted((find_root(one.repository), find_root(other.repository)))
                 same[high] = low
-    return [root(e.repository) for e in examples]
+    return [find_root(e.repository) for e in examples]
 
 
 Scores = dict[str, list[float]]
-Scorer = Callable[[Examples, str], Sequence[float]]
+LineOrder = Callable[[SessionExamples, str], Sequence[float]]
 
 
-def judged(examples: Sequence[Examples], folds: Sequence[Sequence[int]], learned: Sequence[Weights]) -> dict[str, Any]:
-    """Hold every session's lines against weights learned without its repository, and against plain orders."""
+def evaluate_scorers(
+    examples: Sequence[SessionExamples], folds: Sequence[Sequence[int]], learned: Sequence[ScorerWeights]
+) -> dict[str, Any]:
+    """Evaluate weights trained without a session's repository on its lines, and compare with simple orders.
+
+    Returns, per text family, AUC and recall of the scorer, recency, rarity and BM25.
+    """
     fold_of = {n: weights for fold, weights in zip(folds, learned, strict=True) for n in fold}
     numbers = {id(e): n for n, e in enumerate(examples)}
     rarity = _document_counts(examples)
-    scorers: dict[str, Scorer] = {
-        "scorer": lambda e, name: _learned(e, name, fold_of[numbers[id(e)]]),
+    scorers: dict[str, LineOrder] = {
+        "scorer": lambda e, name: _score_lines(e, name, fold_of[numbers[id(e)]]),
         "recency": lambda e, name: range(len(e.blocks[name].need)),
-        "rarity": lambda e, name: [_rarest(text, rarity) for text in e.blocks[name].texts],
+        "rarity": lambda e, name: [_rarity_score(text, rarity) for text in e.blocks[name].texts],
         "BM25 to the task": _bm25,
     }
     found: dict[str, Any] = {}
-    for name in expected():
+    for name in feature_bucket_counts():
         held = [e for e in examples if name in e.blocks]
         rows = {}
         for label, scorer in scorers.items():
-            rows[label] = _measured([(e, scorer(e, name)) for e in held], name)
+            rows[label] = _measure_order([(e, scorer(e, name)) for e in held], name)
         lines = sum(len(e.blocks[name].need) for e in held)
         needed = sum(need > 0 for e in held for need in e.blocks[name].need)
         found[name] = {"lines": lines, "needed": needed, "sessions": len(held), "rows": rows}
     return found
 
 
-def _learned(e: Examples, name: str, weights: Weights) -> list[float]:
+def _score_lines(e: SessionExamples, name: str, weights: ScorerWeights) -> list[float]:
     block = e.blocks[name]
-    return scored(weights.families[name], block.features, len(block.need))
+    return sum_bucket_weights(weights.families[name], block.features, len(block.need))
 
 
-def _measured(pairs: Sequence[tuple[Examples, Sequence[float]]], name: str) -> dict[str, float]:
-    """Give AUC over all lines, the mean AUC inside a session, and recall of needs at shares of the characters."""
+def _measure_order(pairs: Sequence[tuple[SessionExamples, Sequence[float]]], name: str) -> dict[str, float]:
+    """Return AUC over all lines, mean AUC inside a session, and recall of needs at shares of the characters."""
     scores = [s for _, found in pairs for s in found]
     needs = [n for e, _ in pairs for n in e.blocks[name].need]
     inside = [a for e, found in pairs if (a := auc(found, e.blocks[name].need)) is not None]
-    recall = {share: [0.0, 0.0] for share in SHARES}
+    recall = {share: [0.0, 0.0] for share in RECALL_SHARES}
     for e, found in pairs:
         block = e.blocks[name]
         order = sorted(range(len(found)), key=lambda n: (-found[n], n))
@@ -174,7 +185,11 @@ def _measured(pairs: Sequence[tuple[Examples, Sequence[float]]], name: str) -> d
 
 
 def auc(scores: Sequence[float], needs: Sequence[float]) -> float | None:
-    """Give the chance that a needed line scores above one that is not; None where one of them is missing."""
+    """Return the probability that a needed line scores above one that is not; None if there are no such pairs.
+
+    Mann-Whitney: (sum of the ranks of needed lines - P (P + 1) / 2) / (P × N), with P needed and N
+    other lines; ties share their mean rank.
+    """
     order = sorted(range(len(scores)), key=lambda n: scores[n])
     ranks, positives, start = 0.0, 0, 0
     while start < len(order):
@@ -191,21 +206,21 @@ def auc(scores: Sequence[float], needs: Sequence[float]) -> float | None:
     return (ranks - positives * (positives + 1) / 2) / (positives * negatives)
 
 
-def _document_counts(examples: Sequence[Examples]) -> Counter[str]:
+def _document_counts(examples: Sequence[SessionExamples]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for e in examples:
         for block in e.blocks.values():
-            counts.update({word for text in block.texts for word in WORD.findall(text)})
+            counts.update({word for text in block.texts for word in WORD_PATTERN.findall(text)})
     return counts
 
 
-def _rarest(text: str, counts: Mapping[str, int]) -> float:
-    return -min((counts[word] for word in WORD.findall(text)), default=1_000_000)
+def _rarity_score(text: str, counts: Mapping[str, int]) -> float:
+    return -min((counts[word] for word in WORD_PATTERN.findall(text)), default=1_000_000)
 
 
-def _bm25(e: Examples, name: str) -> list[float]:
-    """Rank lines by BM25 (k1 1.2, b 0.75) against the words of the task."""
-    texts = [WORD.findall(text) for text in e.blocks[name].texts]
+def _bm25(e: SessionExamples, name: str) -> list[float]:
+    """Return the BM25 score (k1 1.2, b .75) of each line against the words of the task."""
+    texts = [WORD_PATTERN.findall(text) for text in e.blocks[name].texts]
     mean = sum(map(len, texts)) / max(len(texts), 1)
     holders = Counter(word for words in texts for word in set(words) & e.task)
     found = []

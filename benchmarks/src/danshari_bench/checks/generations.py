@@ -1,8 +1,9 @@
-"""Five major compactions in a row, with things said on the way that must stay, and things taken back that must go.
+"""Five major compactions in a row, with statements inserted that must survive or must disappear.
 
-Facts, rules, decisions and cancellations are put into a recorded session at even distances. After each fifth of it
-the session is compacted in full; the next fifth goes on from there. Two ways: *kept*, one compactor in replace mode
-with its archive, and *bare*, a new one each time that finds only its own last document in the messages.
+Rules, facts, decisions and cancellations are put into a recorded session at even distances. After
+each fifth the session is compacted in full and continued. Two modes: `kept` uses one compactor in
+replace mode with its archive, `bare` a new compactor each time, which sees only the last document
+among the messages.
 """
 
 from __future__ import annotations
@@ -19,58 +20,63 @@ from danshari.core.edits import Fold
 from danshari.errors import RecallError
 from danshari.formats import convert
 from danshari.replay.prompt_cache import DEFAULT_MODEL
-from danshari.sessions import Recorded
-from danshari_bench.checks.handover import alone
+from danshari.sessions import RecordedSession
+from danshari_bench.checks.handover import isolate_handover
 
 GENERATIONS = 5
 PER_GENERATION = 8
 """Statements put into each fifth: 2 rules, 2 facts, 2 decisions, and from the second on 2 that take one back."""
-What = Literal["rule", "fact", "decision", "cancellation"]
+StatementKind = Literal["rule", "fact", "decision", "cancellation"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seed:
-    """One statement put into a session."""
+class Statement:
+    """One statement inserted into a session."""
 
-    what: What
+    what: StatementKind
     text: str
     generation: int
     takes_back: str = ""
     """Text that no longer holds once this was said."""
 
 
-def seeds() -> list[Seed]:
-    """Give the 40 statements; from the second fifth on, two of each overtake one of the fifth before."""
-    found: list[Seed] = []
+def make_statements() -> list[Statement]:
+    """Return the 40 statements; from the second fifth on, two of each fifth cancel one of the fifth before."""
+    found: list[Statement] = []
     for g in range(1, GENERATIONS + 1):
         for n in (1, 2):
-            found += [Seed(what="rule", generation=g, text=f"Rule {g}.{n}: never touch table_{g}{n}_old unsaved.")]
-            found += [Seed(what="fact", generation=g, text=_fact(g, n))]
-            found += [Seed(what="decision", generation=g, text=_choice(g, n))]
+            found += [Statement(what="rule", generation=g, text=f"Rule {g}.{n}: never touch table_{g}{n}_old unsaved.")]
+            found += [Statement(what="fact", generation=g, text=_fact_text(g, n))]
+            found += [Statement(what="decision", generation=g, text=_decision_text(g, n))]
         if g == 1:
             hosts = (f"Confirmed: host_{n}.internal answers first." for n in (1, 2))
-            found += [Seed(what="fact", generation=1, text=text) for text in hosts]
+            found += [Statement(what="fact", generation=1, text=text) for text in hosts]
             continue
         cache, store = f"cache_{g - 1}1", f"store_{g - 1}1"
         undone = f"Cancelled: {cache} no longer goes into {store}, although it is local; pool_{g} takes it."
         found += [
-            Seed(what="cancellation", generation=g, takes_back=_fact(g - 1, 1), text=_fact(g - 1, 1, port=9000 + g)),
-            Seed(what="cancellation", generation=g, takes_back=_choice(g - 1, 1), text=undone),
+            Statement(
+                what="cancellation",
+                generation=g,
+                takes_back=_fact_text(g - 1, 1),
+                text=_fact_text(g - 1, 1, port=9000 + g),
+            ),
+            Statement(what="cancellation", generation=g, takes_back=_decision_text(g - 1, 1), text=undone),
         ]
     return found
 
 
-def _fact(g: int, n: int, *, port: int = 0) -> str:
+def _fact_text(g: int, n: int, *, port: int = 0) -> str:
     return f"Confirmed: service svc_{g}{n} listens on port {port or 8000 + 10 * g + n}."
 
 
-def _choice(g: int, n: int) -> str:
+def _decision_text(g: int, n: int) -> str:
     return f"Decided: cache_{g}{n} goes into store_{g}{n}, because it is local."
 
 
 @dataclass(slots=True, kw_only=True)
-class Lived:
-    """What became of the statements of one session, by way."""
+class GenerationResult:
+    """What became of the inserted statements in one session, for one mode."""
 
     session: str
     way: str
@@ -92,18 +98,18 @@ class Lived:
         return self.sizes[-1] / self.sizes[0] if self.sizes else 0.0
 
 
-def parts(session: Recorded) -> Iterator[list[Any]]:
-    """Give a session in five parts with the statements put in."""
+def session_parts(session: RecordedSession) -> Iterator[list[Any]]:
+    """Yield the session in five parts with the statements inserted."""
     messages = copy.deepcopy(convert(session.messages, "anthropic", source=session.format).payload)
     starts = [n for n, m in enumerate(messages) if m["role"] == "assistant"]
-    said = seeds()
+    said = make_statements()
     step = len(starts) / len(said)
     for number, seed in enumerate(said):
         at = starts[int(number * step)]
         if seed.what == "rule":
-            _blocks(messages[at - 1]).append({"type": "text", "text": seed.text})
+            _content_blocks(messages[at - 1]).append({"type": "text", "text": seed.text})
         else:
-            blocks = _blocks(messages[at])
+            blocks = _content_blocks(messages[at])
             first = next((n for n, b in enumerate(blocks) if b.get("type") not in ("thinking", "redacted_thinking")), 0)
             blocks.insert(first, {"type": "text", "text": seed.text})
     borders = [starts[int(len(starts) * g / GENERATIONS)] for g in range(GENERATIONS)] + [len(messages)]
@@ -111,24 +117,24 @@ def parts(session: Recorded) -> Iterator[list[Any]]:
     yield from (messages[a:b] for a, b in pairwise(borders))
 
 
-def _blocks(message: Any) -> list[Any]:
+def _content_blocks(message: Any) -> list[Any]:
     if isinstance(message["content"], str):
         message["content"] = [{"type": "text", "text": message["content"]}]
     blocks: list[Any] = message["content"]
     return blocks
 
 
-def live(job: tuple[Recorded, str]) -> Lived:
-    """Live through one session in one way."""
+def run_generations(job: tuple[RecordedSession, str]) -> GenerationResult:
+    """Run the five compactions on one session in one mode."""
     session, way = job
-    made = Lived(session=session.id, way=way)
-    policy = replace(alone(data.load_policy("balanced")), pinned=())
-    engine = _compactor(session, policy)
+    made = GenerationResult(session=session.id, way=way)
+    policy = replace(isolate_handover(data.load_policy("balanced")), pinned=())
+    engine = _make_compactor(session, policy)
     held: list[Any] = []
     text = ""
-    for part in parts(session):
+    for part in session_parts(session):
         if way == "bare":
-            engine = _compactor(session, policy)
+            engine = _make_compactor(session, policy)
         result = engine.compact([*held, *part], force="full")
         if result.fault:
             made.faults.append(result.fault)
@@ -137,20 +143,23 @@ def live(job: tuple[Recorded, str]) -> Lived:
         if folds:
             text = folds[-1]
             made.sizes.append(len(text))
-    _judge(made, engine, held, text, session)
+    _count_statements(made, engine, held, text, session)
     return made
 
 
-def _compactor(session: Recorded, policy: Any) -> Compactor:
+def _make_compactor(session: RecordedSession, policy: Any) -> Compactor:
     return Compactor(
         policy, model=session.model or DEFAULT_MODEL, mode="replace", format="anthropic", clock=lambda: 0.0
     )
 
 
-def _judge(made: Lived, engine: Compactor, held: list[Any], document: str, session: Recorded) -> None:
-    view = "\n".join(str(b.get("text") or b.get("content") or "") for m in held for b in _blocks(m))
-    back = {seed.takes_back for seed in seeds() if seed.takes_back}
-    for seed in seeds():
+def _count_statements(
+    made: GenerationResult, engine: Compactor, held: list[Any], document: str, session: RecordedSession
+) -> None:
+    """Count the statements that the last view holds, that one recall finds, and that are rightly gone."""
+    view = "\n".join(str(b.get("text") or b.get("content") or "") for m in held for b in _content_blocks(m))
+    back = {seed.takes_back for seed in make_statements() if seed.takes_back}
+    for seed in make_statements():
         if seed.what == "rule":
             made.words[0] += seed.text in view
             made.words[1] += 1
@@ -161,19 +170,20 @@ def _judge(made: Lived, engine: Compactor, held: list[Any], document: str, sessi
             made.standing[1] += 1
             if seed.text in view:
                 made.standing[0] += 1
-            elif _recalls(engine, seed.text):
+            elif _can_recall(engine, seed.text):
                 made.recalled += 1
-    markers = data.markers()
+    markers = data.load_markers()
     for item in convert(session.messages, "anthropic", source=session.format).payload:
         if item["role"] == "user":
-            for block in _blocks(copy.copy(item)):
-                words = markers.own_words(block["text"]) if block.get("type") == "text" else ""
+            for block in _content_blocks(copy.copy(item)):
+                words = markers.human_text(block["text"]) if block.get("type") == "text" else ""
                 lines = [x for x in words.split("\n") if x.strip()] if len(words) <= 8_000 else []
                 made.words[0] += sum(line in view for line in lines)
                 made.words[1] += len(lines)
 
 
-def _recalls(engine: Compactor, text: str) -> bool:
+def _can_recall(engine: Compactor, text: str) -> bool:
+    """Return whether one recall with the text as query finds it."""
     try:
         return any(text in entry.text for entry in engine.recall(text))
     except RecallError:

@@ -1,7 +1,8 @@
-"""Does the hand-over carry what must survive? Major compactions of recorded sessions, the document alone.
+"""Measure what hand-over documents keep, in major compactions of recorded sessions.
 
-At chosen rounds a session is compacted in full, with nothing but the newest round kept beside the document, and the
-resulting view is asked for what `state` worked out independently: words, rules, files, failures, todo, test status.
+At chosen rounds a session is compacted in full with only the newest round beside the document. The
+view is checked for what `state` extracted independently: user words, rules, files, failures, todo
+items and test status.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ from danshari import data
 from danshari.compactor import Compactor
 from danshari.core.edits import Fold
 from danshari.core.policy import Policy
-from danshari.replay.must_keep import EVERY
+from danshari.replay.must_keep import STATE_INTERVAL
 from danshari.replay.prompt_cache import DEFAULT_MODEL
-from danshari.replay.references import needs_of
-from danshari.replay.score import Scorer
-from danshari.sessions import Recorded
+from danshari.replay.references import find_needs
+from danshari.replay.score import ViewScorer
+from danshari.sessions import RecordedSession
 
-MEASURES = (
+HANDOVER_MEASURES = (
     "rules", "rule_views", "files_named", "files_right", "failing_test", "test_status", "attempts", "todo", "invented",
     "stale",
 )  # fmt: skip
 """What is counted; `invented` and `stale` must be 0."""
-LEAST_ROUNDS = 10
+MIN_ROUNDS = 10
 
 
 @dataclass(slots=True, kw_only=True)
-class Checked:
+class HandoverCheck:
     """Counts of one session."""
 
     session: str
@@ -42,22 +43,22 @@ class Checked:
     problems: int = 0
 
 
-def alone(policy: Policy) -> Policy:
-    """Give a policy whose hand-over stands alone beside the newest round."""
+def isolate_handover(policy: Policy) -> Policy:
+    """Return the policy changed so that only the newest round stays beside the hand-over document."""
     return replace(policy, keep_tail=0.0, restore=0)
 
 
-def check(job: tuple[Recorded, str, int]) -> Checked:
-    """Compact one session at `count` rounds and look at the views."""
+def check_handovers(job: tuple[RecordedSession, str, int]) -> HandoverCheck:
+    """Compact one session at `count` rounds and score the views."""
     session, policy, count = job
-    needs = needs_of(session)
-    made = Checked(session=session.id)
-    rounds = [r for r in needs.rounds if r.number % EVERY == 0 and r.number >= LEAST_ROUNDS]
+    needs = find_needs(session)
+    made = HandoverCheck(session=session.id)
+    rounds = [r for r in needs.rounds if r.number % STATE_INTERVAL == 0 and r.number >= MIN_ROUNDS]
     step = max(len(rounds) // count, 1)
-    scorer = Scorer(needs)
+    scorer = ViewScorer(needs)
     for r in rounds[step - 1 :: step][:count]:
         engine = Compactor(
-            alone(data.load_policy(policy)),
+            isolate_handover(data.load_policy(policy)),
             model=session.model or DEFAULT_MODEL,
             format=session.format,
             clock=lambda: 0.0,
@@ -73,13 +74,13 @@ def check(job: tuple[Recorded, str, int]) -> Checked:
         fold = next(e for e in result.edits if isinstance(e, Fold))
         made.characters.append(len(fold.text))
         made.replaced.append(result.before - result.after)
-        scorer.round(r, result.messages, rewritten=True)
-    made.tally = {k: v for k, v in scorer.score.tally.items() if k in MEASURES}
+        scorer.score_round(r, result.messages, rewritten=True)
+    made.tally = {k: v for k, v in scorer.score.tally.items() if k in HANDOVER_MEASURES}
     return made
 
 
-def summed(rows: list[Checked]) -> dict[str, Any]:
-    """Pool the counts."""
+def pool_handover_checks(rows: list[HandoverCheck]) -> dict[str, Any]:
+    """Pool the counts of all sessions."""
     tally: dict[str, list[float]] = {}
     for row in rows:
         for name, (kept, counted) in row.tally.items():
@@ -90,7 +91,7 @@ def summed(rows: list[Checked]) -> dict[str, Any]:
     return {
         "sessions": sum(bool(r.documents) for r in rows),
         "documents": sum(r.documents for r in rows),
-        "measures": {k: {"kept": tally[k][0], "n": tally[k][1]} for k in MEASURES if k in tally},
+        "measures": {k: {"kept": tally[k][0], "n": tally[k][1]} for k in HANDOVER_MEASURES if k in tally},
         "characters": {"median": sizes[len(sizes) // 2], "largest": sizes[-1]} if sizes else {},
         "lost": sum(r.lost for r in rows),
         "invalid": sum(r.problems for r in rows),

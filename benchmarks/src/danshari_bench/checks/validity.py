@@ -1,4 +1,4 @@
-"""Every view of a session, in any of the three formats, held against its provider's rules and the prefix law."""
+"""Check every view of a session, in any format, against provider rules and for unexpected prefix changes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from danshari.formats import convert
 from danshari.replay.replay import replay
-from danshari.sessions import Recorded
+from danshari.sessions import RecordedSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class ValidityCounts:
     """Counts over one or more sessions."""
 
     policy: str
@@ -25,15 +25,15 @@ class Checked:
     examples: tuple[str, ...] = ()
 
 
-def check_views(job: tuple[Recorded, str, str]) -> Checked:
-    """Replay one session in one format under one policy."""
+def check_views(job: tuple[RecordedSession, str, str]) -> ValidityCounts:
+    """Replay one session in one format under one policy and count invalid views."""
     session, wire, policy = job
     if wire != session.format:
         converted = convert(session.messages, wire, source=session.format).payload
         session = replace(session, format=wire, messages=converted, times={}, usages={})
     result = replay(session, policy, check=True)
     bad = [r for r in result.rounds if r.problems]
-    return Checked(
+    return ValidityCounts(
         policy=policy,
         wire=wire,
         sessions=1,
@@ -46,10 +46,10 @@ def check_views(job: tuple[Recorded, str, str]) -> Checked:
     )
 
 
-def sum_up(policy: str, wire: str, rows: Sequence[Checked]) -> Checked:
+def add_validity_counts(policy: str, wire: str, rows: Sequence[ValidityCounts]) -> ValidityCounts:
     """Add the counts of one policy and format."""
     mine = [r for r in rows if r.policy == policy and r.wire == wire]
-    return Checked(
+    return ValidityCounts(
         policy=policy,
         wire=wire,
         sessions=len(mine),

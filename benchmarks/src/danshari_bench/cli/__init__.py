@@ -1,4 +1,4 @@
-"""`danshari bench`: one file a family of measurements."""
+"""`danshari bench`: the measurements, one module per command or family of commands."""
 
 from __future__ import annotations
 

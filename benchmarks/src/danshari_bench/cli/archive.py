@@ -1,4 +1,4 @@
-"""`danshari bench archive`: the archive under load."""
+"""`danshari bench archive`: measure the archive under load, kills and concurrent writers."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from pathlib import Path
 
 import click
 
-from danshari.cli.common import PATHS, emit_json, out, progress, table
-from danshari_bench.load.archive import crowd, kills, measure
+from danshari.cli.common import PATH_TYPE, emit_json, make_table, out, progress_bar
+from danshari_bench.load.archive import kill_writers, measure_archive, run_concurrent_writers
 
 
 @click.command("archive")
 @click.option("--entries", default=20_000, show_default=True, help="Originals of about 1.5 KB to put and search.")
 @click.option("--kills", "killed", default=20, show_default=True, help="Times that a writer is killed.")
 @click.option("--processes", default=8, show_default=True, help="Processes that write at once.")
-@click.option("--folder", type=PATHS, help="Where to make the file. [default: a temporary folder]")
+@click.option("--folder", type=PATH_TYPE, help="Where to make the file. [default: a temporary folder]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def archive_command(entries: int, killed: int, processes: int, folder: Path | None, as_json: bool) -> None:
     """Put and search originals, kill writers at random moments, let many processes write at once.
 
     Exit code 3 if a committed original is missing or the file is not in order.
     """
-    with tempfile.TemporaryDirectory() as made, progress() as bar:
+    with tempfile.TemporaryDirectory() as made, progress_bar() as bar:
         task = bar.add_task("putting", total=entries)
-        load = measure(entries, folder or Path(made), lambda n: bar.advance(task, n))
-    with progress() as bar:
+        load = measure_archive(entries, folder or Path(made), lambda n: bar.advance(task, n))
+    with progress_bar() as bar:
         task = bar.add_task("killing", total=killed)
-        crashes = kills(killed, lambda n: bar.advance(task, n))
-    together = crowd(processes, 200)
+        crashes = kill_writers(killed, lambda n: bar.advance(task, n))
+    together = run_concurrent_writers(processes, 200)
     if as_json:
         emit_json({"load": load, "kills": crashes, "crowd": together})
     else:
@@ -39,7 +39,8 @@ def archive_command(entries: int, killed: int, processes: int, folder: Path | No
 
 
 def _print(load: dict, crashes: dict, together: dict) -> None:  # type: ignore[type-arg]
-    shown = table("what", "n", "p50", "p95", "max", title=f"{load['originals']:,} originals")
+    """Print latencies of searches, and the results of the kill and concurrency tests."""
+    shown = make_table("what", "n", "p50", "p95", "max", title=f"{load['originals']:,} originals")
     for name, label in (
         ("search_ms", "search"),
         ("search_session_ms", "search in one session"),

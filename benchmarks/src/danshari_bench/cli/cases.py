@@ -1,4 +1,4 @@
-"""`danshari bench cases`: public bug reports as inputs, with the runner that stands beside them."""
+"""`danshari bench cases`: run test cases made from public bug reports with their own runner."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from danshari.cli.common import PATHS
+from danshari.cli.common import PATH_TYPE
 from danshari.errors import SessionError
 
 
 @click.command("cases")
-@click.argument("folder", type=PATHS)
+@click.argument("folder", type=PATH_TYPE)
 @click.option("--adapter", default="danshari_bench.cases:Session", show_default=True, help="MODULE:CLASS to grade.")
 def cases_command(folder: Path, adapter: str) -> None:
     """Run the cases of FOLDER through its own `check_case.py`; its exit code becomes ours."""

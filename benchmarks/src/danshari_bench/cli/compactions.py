@@ -1,4 +1,4 @@
-"""`danshari bench compactions`: the head-to-head with the summaries an agent really wrote."""
+"""`danshari bench compactions`: compare methods with the summaries that agents really wrote."""
 
 from __future__ import annotations
 
@@ -7,50 +7,56 @@ from typing import Any
 
 import click
 
-from danshari.cli.common import PATHS, each, emit_json, out, table, write_json
+from danshari.cli.common import PATH_TYPE, emit_json, make_table, out, run_jobs, write_json
 from danshari.errors import ArgumentError, SessionError
-from danshari.replay.atoms import VARIANTS, definition
+from danshari.replay.atoms import ATOM_VARIANTS, atom_definition
 from danshari_bench.compactions import (
     METHODS,
-    Judge,
-    Method,
-    Record,
-    Scored,
+    CompactionMethod,
+    CompactionRecord,
+    MethodScore,
+    RecordScorer,
+    pool_scores,
     read_records,
-    summed,
 )
-from danshari_bench.comparison.contenders import loaded
-from danshari_bench.comparison.run import commit
+from danshari_bench.comparison.contenders import import_contender_file
+from danshari_bench.comparison.run import git_commit
 
-Job = tuple[Record, tuple[str, ...], tuple[float, ...], Any]
+ScoringJob = tuple[CompactionRecord, tuple[str, ...], tuple[float, ...], Any]
 
 
-def _work(job: Job) -> list[Scored]:
+def _score_record(job: ScoringJob) -> list[MethodScore]:
+    """Score every method on one record at every share of room."""
     record, names, shares, variant = job
-    judge = Judge(record, variant=variant)
-    methods = {name: None if name == "own" else method_named(name) for name in names}
+    judge = RecordScorer(record, variant=variant)
+    methods = {name: None if name == "own" else find_method(name) for name in names}
     return [judge.score(name, method, share=share) for share in shares for name, method in methods.items()]
 
 
-def method_named(name: str) -> Method:
-    """Find a method by name, or load `FILE.py:FUNCTION` with the signature (before, max_chars) -> text."""
+def find_method(name: str) -> CompactionMethod:
+    """Return a method by name, or load `FILE.py:FUNCTION` with the signature (before, max_chars) -> text.
+
+    Raises ArgumentError if there is neither.
+    """
     if name in METHODS:
         return METHODS[name]
     if ".py:" not in name or not Path(name.rpartition(":")[0]).is_file():
         raise ArgumentError(f"unknown method {name!r}; known: {', '.join(METHODS)}, or FILE.py:FUNCTION")
-    module, function = loaded(name)
-    found: Method = getattr(module, function)
+    module, function = import_contender_file(name)
+    found: CompactionMethod = getattr(module, function)
     return found
 
 
 @click.command("compactions")
-@click.argument("paths", nargs=-1, required=True, type=PATHS)
+@click.argument("paths", nargs=-1, required=True, type=PATH_TYPE)
 @click.option("--method", "methods", multiple=True, help="A method by name, or FILE.py:FUNCTION; repeat for several. "
               "[default: all built in]")  # fmt: skip
 @click.option("--share", "shares", multiple=True, type=click.FloatRange(0.01, 2), default=(1.0, 0.5), show_default=True,
               help="Room, as a share of the recorded summary's characters.")  # fmt: skip
-@click.option("--atoms", type=click.Choice(VARIANTS), default="strict", show_default=True, help="Definition of atoms.")
-@click.option("--json", "json_out", type=PATHS, help="Write the result here; -: print it.")
+@click.option(
+    "--atoms", type=click.Choice(ATOM_VARIANTS), default="strict", show_default=True, help="Definition of atoms."
+)
+@click.option("--json", "json_out", type=PATH_TYPE, help="Write the result here; -: print it.")
 def compactions_command(
     paths: tuple[Path, ...], methods: tuple[str, ...], shares: tuple[float, ...], atoms: Any, json_out: Path | None
 ) -> None:
@@ -60,13 +66,13 @@ def compactions_command(
     """
     names = ["own", *(methods or METHODS)]
     for name in names[1:]:
-        method_named(name)
+        find_method(name)
     records = list(read_records(paths))
     if not records:
         raise SessionError(f"{', '.join(map(str, paths))}: no compaction record found")
-    jobs: list[Job] = [(record, tuple(names), shares, atoms) for record in records]
-    rows = summed([scored for found in each(_work, jobs, "scoring") for scored in found])
-    found = {"commit": commit(), "atoms": {"variant": atoms, "hash": definition().hash}, "rows": rows}
+    jobs: list[ScoringJob] = [(record, tuple(names), shares, atoms) for record in records]
+    rows = pool_scores([scored for found in run_jobs(_score_record, jobs, "scoring") for scored in found])
+    found = {"commit": git_commit(), "atoms": {"variant": atoms, "hash": atom_definition().hash}, "rows": rows}
     if json_out is not None and str(json_out) == "-":
         emit_json(found)
         return
@@ -76,14 +82,21 @@ def compactions_command(
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    shown = table("method", "room", "all", "range", "n", "locators", "range", "n", "every use", "user lines", "faults")
+    """Print one row per method and share of room."""
+    shown = make_table(
+        "method", "room", "all", "range", "n", "locators", "range", "n", "every use", "user lines", "faults"
+    )
     for row in rows:
         cells = []
         for what in ("all", "locators"):
             e = row[what]
-            cells += [_figure(e["value"]), f"{_figure(e['low'])}–{_figure(e['high'])}", f"{e['n']:.0f}"]
+            cells += [
+                _format_figure(e["value"]),
+                f"{_format_figure(e['low'])}–{_format_figure(e['high'])}",
+                f"{e['n']:.0f}",
+            ]
         kept, due = row["user_lines"]
-        cells += [_figure(row["every"]["value"]), f"{kept / due:.2f}" if due else "–", str(row["faults"] or "")]
+        cells += [_format_figure(row["every"]["value"]), f"{kept / due:.2f}" if due else "–", str(row["faults"] or "")]
         shown.add_row(row["method"], f"{row['share']:g}", *cells)
     out.print(shown)
     out.print(
@@ -95,5 +108,5 @@ def _print(rows: list[dict[str, Any]]) -> None:
     )
 
 
-def _figure(value: float | None) -> str:
+def _format_figure(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"

@@ -1,4 +1,4 @@
-"""`danshari bench kits`: public test kits, each in its own environment."""
+"""`danshari bench kits`: run other projects' public test kits, each in its own environment."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 
 import click
 
-from danshari.cli.common import PATHS, emit_json, err, out, table
-from danshari_bench.external_suites import KITS, kit, run
+from danshari.cli.common import PATH_TYPE, emit_json, err, make_table, out
+from danshari_bench.external_suites import KITS, find_kit, run_kit
 
 
 @click.group("kits")
 def kits_group() -> None:
-    """Let public test kits grade danshari."""
+    """Run other projects' public test kits against danshari."""
 
 
 @kits_group.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def list_command(as_json: bool) -> None:
+def kits_list_command(as_json: bool) -> None:
     """List the kits, and whether their environments stand."""
     rows = [{"name": k.name, "about": k.about, "wants": k.wants, "installed": k.environment.ready} for k in KITS]
     if as_json:
         emit_json(rows)
         return
-    shown = table("kit", "what it checks", "needs", "installed", left=4)
+    shown = make_table("kit", "what it checks", "needs", "installed", left=4)
     for k in KITS:
         shown.add_row(k.name, k.about, k.wants or "nothing", "yes" if k.environment.ready else "no")
     out.print(shown)
@@ -33,9 +33,9 @@ def list_command(as_json: bool) -> None:
 
 @kits_group.command("install")
 @click.argument("names", nargs=-1)
-def install_command(names: tuple[str, ...]) -> None:
+def kits_install_command(names: tuple[str, ...]) -> None:
     """Make the environments of NAMES (all kits without any)."""
-    for row in [kit(name) for name in names] or KITS:
+    for row in [find_kit(name) for name in names] or KITS:
         if not row.environment.ready:
             with err.status(f"{row.name}: installing {', '.join(row.requires)}"):
                 row.environment.install()
@@ -44,11 +44,13 @@ def install_command(names: tuple[str, ...]) -> None:
 
 @kits_group.command("run")
 @click.argument("name")
-@click.option("--cases", type=PATHS, help="What the kit is fed with; `danshari bench kits list` says what it needs.")
+@click.option(
+    "--cases", type=PATH_TYPE, help="What the kit is fed with; `danshari bench kits list` says what it needs."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
-def run_command(name: str, cases: Path | None, as_json: bool) -> None:
+def kits_run_command(name: str, cases: Path | None, as_json: bool) -> None:
     """Run the kit NAME and print what it says."""
-    found: dict[str, Any] = run(kit(name), cases)
+    found: dict[str, Any] = run_kit(find_kit(name), cases)
     if as_json:
         emit_json(found)
     elif "broken" in found:

@@ -1,4 +1,4 @@
-"""`danshari bench peers`: the environments that other people's compactors run in."""
+"""`danshari bench peers`: list, install and remove the environments of other projects' compactors."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import time
 
 import click
 
-from danshari.cli.common import emit_json, err, out, table
-from danshari_bench.peers import PEERS, peer
+from danshari.cli.common import emit_json, err, make_table, out
+from danshari_bench.peers import PEERS, find_peer
 from danshari_bench.peers.environment import Environment
 
 
@@ -18,7 +18,7 @@ def peers_group() -> None:
 
 @peers_group.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def list_command(as_json: bool) -> None:
+def peers_list_command(as_json: bool) -> None:
     """List the peers that comparisons know, and whether their environments stand."""
     rows = [
         {
@@ -34,7 +34,7 @@ def list_command(as_json: bool) -> None:
     if as_json:
         emit_json(rows)
         return
-    shown = table("peer", "what it does", "requires", "installed", left=4)
+    shown = make_table("peer", "what it does", "requires", "installed", left=4)
     for row in rows:
         requires = row["requires"]
         assert isinstance(requires, list)
@@ -44,9 +44,9 @@ def list_command(as_json: bool) -> None:
 
 @peers_group.command("install")
 @click.argument("names", nargs=-1)
-def install_command(names: tuple[str, ...]) -> None:
+def peers_install_command(names: tuple[str, ...]) -> None:
     """Make the environments of NAMES (all peers without any); each is one virtual environment with pinned packages."""
-    rows = [peer(name) for name in names] or list(PEERS)
+    rows = [find_peer(name) for name in names] or list(PEERS)
     for module in dict.fromkeys(p.module for p in rows):
         row = next(p for p in rows if p.module == module)
         environment = Environment(row.environment, row.requires)
@@ -61,9 +61,9 @@ def install_command(names: tuple[str, ...]) -> None:
 
 @peers_group.command("remove")
 @click.argument("names", nargs=-1, required=True)
-def remove_command(names: tuple[str, ...]) -> None:
+def peers_remove_command(names: tuple[str, ...]) -> None:
     """Delete the environments of NAMES."""
     for name in names:
-        row = peer(name)
+        row = find_peer(name)
         Environment(row.environment, row.requires).remove()
         err.print(f"{row.environment}: removed", highlight=False)

@@ -1,10 +1,10 @@
-"""`danshari bench speed`: cold and appended reads on growing histories."""
+"""`danshari bench speed`: time cold and appended reads on growing histories."""
 
 from __future__ import annotations
 
 import click
 
-from danshari.cli.common import emit_json, out, table
+from danshari.cli.common import emit_json, make_table, out
 from danshari_bench.load.speed import measure_speed
 
 
@@ -17,7 +17,7 @@ def speed_command(as_json: bool, megabytes: float) -> None:
     if as_json:
         emit_json(rows)
         return
-    shown = table("what", "messages", "minimum", "median", "unit", "asked")
+    shown = make_table("what", "messages", "minimum", "median", "unit", "asked")
     for row in rows:
         shown.add_row(
             row["what"],

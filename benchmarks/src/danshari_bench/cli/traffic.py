@@ -1,4 +1,4 @@
-"""`danshari bench traffic`: recorded sessions as live traffic through the proxy."""
+"""`danshari bench traffic`: send recorded sessions through the proxy as live traffic."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 import click
 
-from danshari.cli.common import PATHS, emit_json, load_sessions, notes, out, progress
-from danshari.formats import named
-from danshari.replay.prompt_cache import cuts
-from danshari_bench.load.traffic import Travelled, travel
+from danshari.cli.common import PATH_TYPE, emit_json, load_sessions, out, print_notes, progress_bar
+from danshari.formats import find_format
+from danshari.replay.prompt_cache import request_boundaries
+from danshari_bench.load.traffic import TrafficResult, send_sessions
 
 
 @click.command("traffic")
-@click.argument("paths", nargs=-1, required=True, type=PATHS)
+@click.argument("paths", nargs=-1, required=True, type=PATH_TYPE)
 @click.option("--policy", default="balanced", show_default=True, help="Preset or policy file.")
 @click.option("--rounds", default=0, show_default=True, help="Only sessions with at least so many requests.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -27,20 +27,23 @@ def traffic_command(paths: tuple[Path, ...], policy: str, rounds: int, as_json: 
     prefix cache; its bill is held against `danshari replay`. Exit code 3 if a request was refused or danshari failed.
     """
     sessions, skipped = load_sessions(paths)
-    chosen = [s for s in sessions if sum(1 for _ in cuts(s, named(s.format))) >= max(rounds, 1)]
-    with progress() as bar:
-        task = bar.add_task("sending", total=sum(sum(1 for _ in cuts(s, named(s.format))) for s in chosen))
-        found = travel(chosen, policy, lambda n: bar.advance(task, n))
+    chosen = [s for s in sessions if sum(1 for _ in request_boundaries(s, find_format(s.format))) >= max(rounds, 1)]
+    with progress_bar() as bar:
+        task = bar.add_task(
+            "sending", total=sum(sum(1 for _ in request_boundaries(s, find_format(s.format))) for s in chosen)
+        )
+        found = send_sessions(chosen, policy, lambda n: bar.advance(task, n))
     if as_json:
         emit_json([asdict(f) for f in found])
     else:
-        notes(skipped)
+        print_notes(skipped)
         _print(found, policy)
     if any(f.refused or f.faults for f in found):
         sys.exit(3)
 
 
-def _print(found: list[Travelled], policy: str) -> None:
+def _print(found: list[TrafficResult], policy: str) -> None:
+    """Print the totals, the difference to the replayed bill, and the first error of each session."""
     requests = sum(f.requests for f in found)
     units, replayed = sum(f.units for f in found), sum(f.replayed for f in found)
     apart = sorted(abs(f.units / f.replayed - 1) if f.replayed else 0.0 for f in found)

@@ -1,4 +1,4 @@
-"""`danshari bench valid`: every view against its provider's rules."""
+"""`danshari bench valid`: check every view against its provider's rules."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from danshari import data
-from danshari.cli.common import PATHS, each, emit_json, load_sessions, notes, out, table
+from danshari.cli.common import PATH_TYPE, emit_json, load_sessions, make_table, out, print_notes, run_jobs
 from danshari.formats import FORMATS
-from danshari_bench.checks.validity import check_views, sum_up
+from danshari_bench.checks.validity import add_validity_counts, check_views
 
 
 @click.command("valid")
-@click.argument("paths", nargs=-1, required=True, type=PATHS)
+@click.argument("paths", nargs=-1, required=True, type=PATH_TYPE)
 @click.option("--policy", "policies", multiple=True, help="Repeat for several. [default: all presets]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def valid_command(paths: tuple[Path, ...], policies: tuple[str, ...], as_json: bool) -> None:
@@ -25,13 +25,13 @@ def valid_command(paths: tuple[Path, ...], policies: tuple[str, ...], as_json: b
     sessions, skipped = load_sessions(paths)
     names = policies or data.policy_names()
     jobs = [(s, wire, name) for s in sessions for wire in FORMATS for name in names]
-    rows = each(check_views, jobs, "checking")
-    sums = [sum_up(name, wire, rows) for name in names for wire in FORMATS]
+    rows = run_jobs(check_views, jobs, "checking")
+    sums = [add_validity_counts(name, wire, rows) for name in names for wire in FORMATS]
     if as_json:
         emit_json({"sessions": len(sessions), "skipped": skipped, "rows": sums})
     else:
-        notes(skipped)
-        shown = table("policy", "format", "sessions", "views", "invalid", "unstable", "faults", "rewrites", left=2)
+        print_notes(skipped)
+        shown = make_table("policy", "format", "sessions", "views", "invalid", "unstable", "faults", "rewrites", left=2)
         for row in sums:
             cells = (row.sessions, row.views, row.invalid, row.unstable, row.faults)
             shown.add_row(row.policy, row.wire, *map(str, cells), f"{row.rewrites / max(row.sessions, 1):.2f}")

@@ -1,4 +1,4 @@
-"""What each part of a policy is worth: the same sessions again with one thing switched off at a time."""
+"""Measure what each part of a policy contributes by replaying sessions with one part off at a time."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from typing import Any
 
 from danshari.core.policy import Policy, make_policy
 from danshari.errors import SessionError
-from danshari.replay.must_keep import history_of
-from danshari.replay.prompt_cache import VECTORS
-from danshari.replay.references import needs_of
-from danshari.replay.replay import contender
-from danshari.replay.score import Scorer
-from danshari.replay.simulate import play
-from danshari.replay.statistics import Bootstrap, rounded
-from danshari.sessions import Recorded
-from danshari_bench.comparison.plan import LONG, common_atoms, survey_of
-from danshari_bench.comparison.run import Each, commit, usable
+from danshari.replay.must_keep import build_state_history
+from danshari.replay.prompt_cache import PRICE_VECTORS
+from danshari.replay.references import find_needs
+from danshari.replay.replay import policy_contender
+from danshari.replay.score import ViewScorer
+from danshari.replay.simulate import play_session
+from danshari.replay.statistics import Bootstrap, round_optional
+from danshari.sessions import RecordedSession
+from danshari_bench.comparison.plan import LONG_ROUNDS, common_atoms, survey_session
+from danshari_bench.comparison.run import JobRunner, git_commit, sessions_with_requests
 
-FORMAT = 1
+ABLATION_FORMAT = 1
 """Format number of the result."""
-MEASURES = ("sar", "edits", "hot")
-Job = tuple[Recorded, frozenset[str], tuple[tuple[str, Policy], ...], tuple[str, ...]]
-Found = dict[str, dict[str, dict[str, Any]]]
+ABLATION_MEASURES = ("sar", "edits", "hot")
+AblationJob = tuple[RecordedSession, frozenset[str], tuple[tuple[str, Policy], ...], tuple[str, ...]]
+AblationSums = dict[str, dict[str, dict[str, Any]]]
 """Variant → price vector → sums: cost, off, tokens, whole, and [kept, counted] of every measure."""
 
 
-def variants_of(policy: Policy) -> dict[str, tuple[str, Policy]]:
-    """Give the policy as it is and every variant of `data/ablation.toml` that differs from it, with what it is."""
+def list_variants(policy: Policy) -> dict[str, tuple[str, Policy]]:
+    """Return name → (description, policy): the policy itself and differing variants of `data/ablation.toml`."""
     made = {policy.name: ("as it is", policy)}
     for name, row in tomllib.loads(Path(__file__).with_name("ablation.toml").read_text(encoding="utf-8")).items():
         about = row.pop("about")
@@ -40,60 +40,76 @@ def variants_of(policy: Policy) -> dict[str, tuple[str, Policy]]:
     return made
 
 
-def ablate(sessions: Sequence[Recorded], policy: Policy, vectors: Sequence[str], each: Each) -> dict[str, Any]:
-    """Play every variant on the long sessions; differences to the policy as it is are paired by task."""
-    kept, notes = usable(sessions, ())
+def ablate(
+    sessions: Sequence[RecordedSession], policy: Policy, vectors: Sequence[str], each: JobRunner
+) -> dict[str, Any]:
+    """Replay every variant on the long sessions and return the result as JSON values.
+
+    Differences to the unchanged policy are paired by task. Raises SessionError if no session is long
+    enough.
+    """
+    kept, notes = sessions_with_requests(sessions, ())
     nothing: frozenset[str] = frozenset()
-    surveys = each(survey_of, [(s, "strict", nothing) for s in kept], "surveying")
+    surveys = each(survey_session, [(s, "strict", nothing) for s in kept], "surveying")
     common = common_atoms(kept, surveys)
-    chosen = [s for s, survey in zip(kept, surveys, strict=True) if survey.rounds >= LONG]
+    chosen = [s for s, survey in zip(kept, surveys, strict=True) if survey.rounds >= LONG_ROUNDS]
     if not chosen:
-        raise SessionError(f"no session of {LONG} rounds or more among {len(kept)}: nothing to measure a part on")
-    variants = variants_of(policy)
+        raise SessionError(
+            f"no session of {LONG_ROUNDS} rounds or more among {len(kept)}: nothing to measure a part on"
+        )
+    variants = list_variants(policy)
     policies = tuple((name, made) for name, (_, made) in variants.items())
-    jobs: list[Job] = [(session, common, policies, tuple(vectors)) for session in chosen]
+    jobs: list[AblationJob] = [(session, common, policies, tuple(vectors)) for session in chosen]
     jobs.sort(key=lambda job: -len(str(job[0].messages)))  # the longest first: no core waits for them
-    found = each(_played, jobs, "playing")
+    found = each(_play_variants, jobs, "playing")
     tasks = [job[0].task for job in jobs]
     draws = Bootstrap(tasks)
     rows = [
-        {"variant": name, "about": about, "vector": vector, **_row(found, tasks, draws, (name, policy.name), vector)}
+        {
+            "variant": name,
+            "about": about,
+            "vector": vector,
+            **_pool_variant(found, tasks, draws, (name, policy.name), vector),
+        }
         for name, (about, _) in variants.items()
         for vector in vectors
     ]
-    return {"format": FORMAT, "commit": commit(), "policy": policy.name, "sessions": len(chosen),
+    return {"format": ABLATION_FORMAT, "commit": git_commit(), "policy": policy.name, "sessions": len(chosen),
             "tasks": len(set(tasks)), "rows": rows, "notes": notes}  # fmt: skip
 
 
-def _played(job: Job) -> Found:
-    """Play one session under every variant."""
+def _play_variants(job: AblationJob) -> AblationSums:
+    """Replay one session under every variant and price vector."""
     session, common, policies, vectors = job
-    needs = needs_of(session, common=common)
-    history = history_of(needs)
-    found: Found = {}
-    whole = play(needs, contender("off"), prices=VECTORS[vectors[0]], check=False)
+    needs = find_needs(session, common=common)
+    history = build_state_history(needs)
+    found: AblationSums = {}
+    whole = play_session(needs, policy_contender("off"), prices=PRICE_VECTORS[vectors[0]], check=False)
     for name, policy in policies:
         for vector in vectors:
-            scorer = Scorer(needs, history)
-            played = play(needs, contender(policy), prices=VECTORS[vector], check=False, scorer=scorer)
+            scorer = ViewScorer(needs, history)
+            played = play_session(
+                needs, policy_contender(policy), prices=PRICE_VECTORS[vector], check=False, scorer=scorer
+            )
             found.setdefault(name, {})[vector] = {
-                "cost": played.cost(VECTORS[vector]),
-                "off": whole.cost(VECTORS[vector]),
+                "cost": played.cost(PRICE_VECTORS[vector]),
+                "off": whole.cost(PRICE_VECTORS[vector]),
                 "tokens": sum(s.tokens for s in played.sent),
                 "whole": sum(s.tokens for s in whole.sent),
                 "faults": len(played.setting.faults),
-                **{m: scorer.score.tally.get(m, [0, 0]) for m in MEASURES},
+                **{m: scorer.score.tally.get(m, [0, 0]) for m in ABLATION_MEASURES},
             }
     return found
 
 
-def _row(
-    found: Sequence[Found], tasks: Sequence[str], draws: Bootstrap, names: tuple[str, str], vector: str
+def _pool_variant(
+    found: Sequence[AblationSums], tasks: Sequence[str], draws: Bootstrap, names: tuple[str, str], vector: str
 ) -> dict[str, Any]:
-    """Pool one variant, and its differences to the policy as it is."""
+    """Pool one variant over sessions and compare it with the unchanged policy."""
     mine, base = ([f[name][vector] for f in found] for name in names)
 
-    def pairs(cells: Sequence[dict[str, Any]], measure: str) -> dict[str, tuple[float, float]]:
+    def sum_by_task(cells: Sequence[dict[str, Any]], measure: str) -> dict[str, tuple[float, float]]:
+        """Return task → (numerator, denominator) of a measure."""
         sums: dict[str, tuple[float, float]] = {}
         for task, cell in zip(tasks, cells, strict=True):
             a, b = _PAIRS[measure](cell) if measure in _PAIRS else cell[measure]
@@ -102,11 +118,13 @@ def _row(
         return sums
 
     row: dict[str, Any] = {}
-    for measure in ("tokens", "dollars", *MEASURES):
-        row[measure] = rounded(draws.ratio(pairs(mine, measure), interval=False).value)
+    for measure in ("tokens", "dollars", *ABLATION_MEASURES):
+        row[measure] = round_optional(draws.ratio(sum_by_task(mine, measure), interval=False).value)
         if names[0] != names[1]:
-            row[f"{measure}_change"] = draws.difference(pairs(mine, measure), pairs(base, measure))[0].to_dict()
-    row["dollars_worst"] = rounded(max(c["cost"] / c["off"] for c in mine))
+            row[f"{measure}_change"] = draws.difference(sum_by_task(mine, measure), sum_by_task(base, measure))[
+                0
+            ].to_dict()
+    row["dollars_worst"] = round_optional(max(c["cost"] / c["off"] for c in mine))
     row["faults"] = sum(c["faults"] for c in mine)
     return row
 

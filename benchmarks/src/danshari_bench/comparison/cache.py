@@ -1,6 +1,7 @@
-"""Where benchmarks keep what is costly to make again: environments, peers' views, results of finished cells.
+"""Cache folder of benchmarks: environments, views of peers and results of finished cells.
 
-Everything here can be deleted at any time. A half-written or foreign file is set aside and made again, with a note.
+Everything in it can be deleted at any time. An unreadable file is renamed and its content computed
+again.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ import danshari_bench
 
 CACHE_VARIABLE = "DANSHARI_CACHE"
 """Environment variable naming the folder for what can be made again."""
-FORMAT = 1
+STORE_FORMAT = 1
 """Format number of stored cells and views."""
 
 
-def cache_home() -> Path:
-    """Give the folder: `$DANSHARI_CACHE`, else `danshari` under the platform's cache folder."""
+def cache_folder() -> Path:
+    """Return `$DANSHARI_CACHE`, else `danshari` in the platform's cache folder."""
     if named := os.environ.get(CACHE_VARIABLE):
         return Path(named)
     base = os.environ.get("LOCALAPPDATA") if os.name == "nt" else os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "danshari"
 
 
-def digest(*parts: Any) -> str:
-    """Hash JSON values to 32 hex digits."""
+def hash_json(*parts: Any) -> str:
+    """Return the hash of JSON values as 32 hex digits."""
     text = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 @cache
 def code_hash() -> str:
-    """Hash every source and data file of danshari: results of other code are other results."""
+    """Return the hash of danshari's source and data files, because results depend on the code."""
     made = blake2b(digest_size=16)
     for root in (Path(danshari.__file__).parent, Path(danshari_bench.__file__).parent):
         files = sorted(
@@ -53,18 +54,18 @@ def code_hash() -> str:
     return made.hexdigest()
 
 
-class Store:
-    """JSON files by key below one folder; writing is atomic, reading forgives what cannot be read."""
+class ResultStore:
+    """JSON files by key in one folder; writes are atomic and unreadable files are ignored."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def path(self, key: str) -> Path:
-        """Give the file of a key."""
+        """Return the file of a key."""
         return self.folder / key[:2] / f"{key}.json"
 
     def get(self, key: str) -> Any:
-        """Give what is stored, None where nothing usable is."""
+        """Return the stored value, or None if there is no usable one."""
         path = self.path(key)
         try:
             value = json.loads(path.read_bytes())
@@ -74,15 +75,15 @@ class Store:
             with contextlib.suppress(OSError):
                 path.rename(path.with_suffix(".broken"))
             return None
-        return value.get("value") if isinstance(value, dict) and value.get("format") == FORMAT else None
+        return value.get("value") if isinstance(value, dict) and value.get("format") == STORE_FORMAT else None
 
     def put(self, key: str, value: Any) -> None:
-        """Store a value; a full or read-only disk only costs the reuse."""
+        """Store a value; errors of the file system are ignored."""
         path = self.path(key)
         beside = path.with_name(f"{path.name}.{os.getpid()}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text(json.dumps({"format": FORMAT, "value": value}), encoding="utf-8")
+            beside.write_text(json.dumps({"format": STORE_FORMAT, "value": value}), encoding="utf-8")
             beside.replace(path)
         except OSError:
             with contextlib.suppress(OSError):

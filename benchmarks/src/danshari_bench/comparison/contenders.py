@@ -1,4 +1,4 @@
-"""Every name a comparison knows: `off`, danshari's policies, plain baselines, peers, and functions of your own."""
+"""Look up contenders by name: `off`, danshari's policies, baselines, peers and your own functions."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import Any
 from danshari import data
 from danshari.errors import ArgumentError, PolicyError
 from danshari.replay import replay
-from danshari.replay.simulate import Compact, Contender, Setting
+from danshari.replay.simulate import CompactFunction, Contender, ContenderSetting
 from danshari_bench.peers import PEERS
 from danshari_bench.peers.baselines import BASELINES
-from danshari_bench.peers.views import contender as peer_contender
+from danshari_bench.peers.views import make_peer_contender as peer_contender
 
-OFF = Contender(name="off", about="do nothing", start=lambda _: lambda messages: messages)
+OFF_CONTENDER = Contender(name="off", about="do nothing", start=lambda _: lambda messages: messages)
 
 
-def named(name: str) -> Contender:
-    """Find a contender: a name, a policy file, or `FILE.py:FUNCTION` for a function from messages to messages."""
+def find_contender(name: str) -> Contender:
+    """Return a contender by name, policy file or `FILE.py:FUNCTION`. Raises ArgumentError if it is unknown."""
     if name == "off":
-        return OFF
+        return OFF_CONTENDER
     for row in BASELINES:
         if row.name == name:
             return row
@@ -32,9 +32,9 @@ def named(name: str) -> Contender:
         if peer.name == name:
             return peer_contender(peer)
     if ".py:" in name:
-        return own(name)
+        return load_own_contender(name)
     try:
-        return replay.contender(name, name=Path(name).stem if name.endswith(".toml") else name)
+        return replay.policy_contender(name, name=Path(name).stem if name.endswith(".toml") else name)
     except PolicyError as error:
         if name.endswith(".toml"):
             raise
@@ -43,18 +43,19 @@ def named(name: str) -> Contender:
 
 
 @cache
-def own(spec: str) -> Contender:
-    """Load `FILE.py:NAME`: a function messages → messages, or a class whose instances are such functions.
+def load_own_contender(spec: str) -> Contender:
+    """Load `FILE.py:NAME`: a function from messages to messages, or a class whose instances are such functions.
 
-    A class is started anew for every session, so it may keep state. The file's `FORMAT` says which wire format it
-    takes (default: chat completions). Raises ArgumentError for a file that cannot be loaded or lacks the name.
+    A class is instantiated for every session, so it may keep state. The file's `FORMAT` names the wire
+    format it takes (default: chat completions). Raises ArgumentError if the file cannot be loaded or
+    lacks the name.
     """
-    module, name = loaded(spec)
+    module, name = import_contender_file(spec)
     made: Any = getattr(module, name)
 
-    def start(_: Setting) -> Compact:
+    def start(_: ContenderSetting) -> CompactFunction:
         function: Callable[[list[Any]], Sequence[Any]] = made() if isinstance(made, type) else made
-        return unshared(function)
+        return wrap_with_copies(function)
 
     return Contender(
         name=spec,
@@ -65,8 +66,11 @@ def own(spec: str) -> Contender:
     )
 
 
-def loaded(spec: str) -> tuple[ModuleType, str]:
-    """Import the file of `FILE.py:NAME` and make sure that it holds the name."""
+def import_contender_file(spec: str) -> tuple[ModuleType, str]:
+    """Import the file of `FILE.py:NAME` and return the module and the name.
+
+    Raises ArgumentError if the file cannot be loaded or has no callable of that name.
+    """
     file, _, name = spec.rpartition(":")
     path = Path(file)
     if not path.is_file():
@@ -86,11 +90,14 @@ def loaded(spec: str) -> tuple[ModuleType, str]:
     return module, name
 
 
-def unshared(function: Callable[[list[Any]], Sequence[Any]]) -> Compact:
-    """Hand out copies, and give back the originals of what came back unchanged: a function may write into its own."""
+def wrap_with_copies(function: Callable[[list[Any]], Sequence[Any]]) -> CompactFunction:
+    """Wrap a function so that it gets copies of the messages, because it may change them.
+
+    Messages that come back unchanged are replaced by the originals.
+    """
 
     def compact(messages: list[Any]) -> Sequence[Any]:
-        given = [copied(m) for m in messages]
+        given = [copy_json(m) for m in messages]
         places = {id(copy): n for n, copy in enumerate(given)}
         view = function(given)
         if not isinstance(view, Sequence) or isinstance(view, str):
@@ -101,8 +108,8 @@ def unshared(function: Callable[[list[Any]], Sequence[Any]]) -> Compact:
     return compact
 
 
-def copied(value: Any) -> Any:
-    """Copy a JSON value; texts are shared."""
+def copy_json(value: Any) -> Any:
+    """Copy a JSON value; strings are shared."""
     if isinstance(value, dict):
-        return {k: copied(v) for k, v in value.items()}
-    return [copied(v) for v in value] if isinstance(value, list) else value
+        return {k: copy_json(v) for k, v in value.items()}
+    return [copy_json(v) for v in value] if isinstance(value, list) else value

@@ -1,6 +1,7 @@
-"""The whole comparison: survey, decoys, cells over the cores, rows; the result is one JSON value.
+"""Run a whole comparison: survey sessions, choose decoys, play all cells in parallel, build the rows.
 
-What depends on the machine stands under `timing` and nowhere else, so that a second run gives the same bytes.
+The result is one JSON value. Figures that depend on the machine are only under `timing`, so a
+second run gives the same bytes elsewhere.
 """
 
 from __future__ import annotations
@@ -13,143 +14,146 @@ from typing import Any, Protocol, TypeVar
 
 import danshari
 from danshari.errors import SessionError
-from danshari.formats import named as format_named
-from danshari.replay.atoms import Variant, definition
-from danshari.replay.prompt_cache import VECTORS, cuts
-from danshari.sessions import Recorded
-from danshari_bench.comparison.cache import digest
-from danshari_bench.comparison.contenders import named
+from danshari.formats import find_format as format_named
+from danshari.replay.atoms import AtomVariant, atom_definition
+from danshari.replay.prompt_cache import PRICE_VECTORS, request_boundaries
+from danshari.sessions import RecordedSession
+from danshari_bench.comparison.cache import hash_json
+from danshari_bench.comparison.contenders import find_contender
 from danshari_bench.comparison.plan import (
-    ALL,
-    FLOOR,
-    Cell,
-    Found,
-    Job,
+    ANY_VECTOR,
+    PROMPT_FLOOR,
+    CellResult,
+    CellsJob,
     Study,
-    cells_for,
-    cells_of,
+    StudyCell,
     choose_decoys,
     common_atoms,
+    convert_session,
     foreign_atoms,
-    in_format,
+    list_cells,
     play_cells,
+    session_cells,
     session_key,
-    survey_of,
+    survey_session,
 )
 from danshari_bench.comparison.summary import (
-    Results,
+    StudyResults,
     add_regret,
     bounds_rows,
-    groups_of,
-    rows_of,
+    build_rows,
+    session_groups,
 )
 
-FORMAT = 1
+COMPARISON_FORMAT = 1
 """Format number of the result."""
-T = TypeVar("T")
-R = TypeVar("R")
+JobT = TypeVar("JobT")
+ResultT = TypeVar("ResultT")
 
 
-class Each(Protocol):
-    """Runs jobs over the cores, in order, telling how far it is."""
+class JobRunner(Protocol):
+    """Runs jobs in parallel, keeps their order and reports progress."""
 
-    def __call__(self, work: Callable[[T], R], jobs: Sequence[T], description: str) -> list[R]:
+    def __call__(self, work: Callable[[JobT], ResultT], jobs: Sequence[JobT], description: str) -> list[ResultT]:
         """Run `work` on every job."""
         ...
 
 
-def compare(
-    sessions: Sequence[Recorded],
+def compare_contenders(
+    sessions: Sequence[RecordedSession],
     names: Sequence[str],
     *,
-    vectors: Sequence[str] = tuple(VECTORS),
+    vectors: Sequence[str] = tuple(PRICE_VECTORS),
     budgets: Sequence[float] = (),
-    variant: Variant = "strict",
+    variant: AtomVariant = "strict",
     skipped: Sequence[str] = (),
-    each: Each,
+    each: JobRunner,
 ) -> dict[str, Any]:
-    """Compare contenders on sessions."""
+    """Compare contenders on sessions and return the result. Raises SessionError if no session has a request."""
     started = time.perf_counter()
-    kept, notes = usable(sessions, skipped)
+    kept, notes = sessions_with_requests(sessions, skipped)
     if not kept:
         raise SessionError("no session with a request to compare: " + "; ".join(notes[-5:]))
-    study = Study(sessions=kept, cells=cells_of(names, vectors, budgets), vectors=tuple(vectors), variant=variant)
+    study = Study(sessions=kept, cells=list_cells(names, vectors, budgets), vectors=tuple(vectors), variant=variant)
     none: frozenset[str] = frozenset()
-    surveys = each(survey_of, [(s, variant, none) for s in kept], "surveying")
+    surveys = each(survey_session, [(s, variant, none) for s in kept], "surveying")
     study.common = common_atoms(kept, surveys)
     if study.common:
-        surveys = each(survey_of, [(s, variant, study.common) for s in kept], "surveying without common atoms")
+        surveys = each(survey_session, [(s, variant, study.common) for s in kept], "surveying without common atoms")
     study.surveys = surveys
     study.decoys = choose_decoys(kept, surveys)
     surveyed = time.perf_counter()
-    results = _play(study, each)
+    results = _play_all_cells(study, each)
     played = time.perf_counter()
-    rows, bounds = rows_of(results), bounds_rows(study)
+    rows, bounds = build_rows(results), bounds_rows(study)
     add_regret(rows, bounds)
     return {
-        "format": FORMAT,
+        "format": COMPARISON_FORMAT,
         "version": danshari.__version__,
-        "commit": commit(),
-        "atoms": {"variant": variant, "version": definition().version, "hash": definition().hash,
+        "commit": git_commit(),
+        "atoms": {"variant": variant, "version": atom_definition().version, "hash": atom_definition().hash,
                   "common": len(study.common)},
-        "floor_tokens": FLOOR,
-        "contenders": [_contender(name) for name in dict.fromkeys(["off", *names])],
-        "sessions": [_session(s, survey) for s, survey in zip(kept, study.surveys, strict=True)],
+        "floor_tokens": PROMPT_FLOOR,
+        "contenders": [_describe_contender(name) for name in dict.fromkeys(["off", *names])],
+        "sessions": [_describe_session(s, survey) for s, survey in zip(kept, study.surveys, strict=True)],
         "notes": notes,
         "bounds": bounds,
         "rows": rows,
-        "digests": {name: _digest(results, name) for name in dict.fromkeys(["off", *names])},
+        "digests": {name: _contender_digest(results, name) for name in dict.fromkeys(["off", *names])},
         "timing": {
             "survey_seconds": round(surveyed - started, 1),
             "play_seconds": round(played - surveyed, 1),
             "table_seconds": round(time.perf_counter() - played, 1),
-            "milliseconds": _milliseconds(results),
+            "milliseconds": _median_milliseconds(results),
         },
     }  # fmt: skip
 
 
-def usable(sessions: Sequence[Recorded], skipped: Sequence[str]) -> tuple[list[Recorded], list[str]]:
-    """Leave out what has no request at all, and say so."""
+def sessions_with_requests(
+    sessions: Sequence[RecordedSession], skipped: Sequence[str]
+) -> tuple[list[RecordedSession], list[str]]:
+    """Return the sessions that contain a request, and notes on those left out."""
     kept, notes = [], list(skipped)
     for session in sessions:
-        if any(True for _ in cuts(session, format_named(session.format))):
+        if any(True for _ in request_boundaries(session, format_named(session.format))):
             kept.append(session)
         else:
             notes.append(f"{session.id}: no request in it (no assistant message); left out")
     return kept, notes
 
 
-def _play(study: Study, each: Each) -> Results:
-    """Play all cells, the longest sessions first, and doing nothing once per wire format."""
-    formats = {named(c.contender).format for c in study.cells} - {""}
-    jobs: list[tuple[int, Job]] = []
+def _play_all_cells(study: Study, each: JobRunner) -> StudyResults:
+    """Play all cells, longest sessions first, and the `off` contender once per wire format."""
+    formats = {find_contender(c.contender).format for c in study.cells} - {""}
+    jobs: list[tuple[int, CellsJob]] = []
     for n, (session, survey) in enumerate(zip(study.sessions, study.surveys, strict=True)):
         foreign = foreign_atoms(study, n)
-        jobs.append((n, (session, survey.key, cells_for(study, n), study.common, foreign, study.variant)))
+        jobs.append((n, (session, survey.key, session_cells(study, n), study.common, foreign, study.variant)))
     jobs.sort(key=lambda job: (-sum(study.surveys[job[0]].tokens), job[0]))
     played = each(play_cells, [job for _, job in jobs], "playing")
-    found: list[dict[Cell, Found]] = [{} for _ in study.sessions]
+    found: list[dict[StudyCell, CellResult]] = [{} for _ in study.sessions]
     for (n, _), cells in zip(jobs, played, strict=True):
-        found[n] = dict(zip(cells_for(study, n), cells, strict=True))
-    off = Cell(contender="off", vector=ALL)
+        found[n] = dict(zip(session_cells(study, n), cells, strict=True))
+    off = StudyCell(contender="off", vector=ANY_VECTOR)
     offs = [{session.format: found[n][off]} for n, session in enumerate(study.sessions)]
     for wire in sorted(formats):
         others = [n for n, session in enumerate(study.sessions) if session.format != wire]
-        more = each(_untouched, [(study.sessions[n], wire) for n in others], f"doing nothing in {wire}")
+        more = each(_play_off, [(study.sessions[n], wire) for n in others], f"doing nothing in {wire}")
         for n, result in zip(others, more, strict=True):
             offs[n][wire] = result
-    return Results(study=study, found=found, offs=offs)
+    return StudyResults(study=study, found=found, offs=offs)
 
 
-def _untouched(job: tuple[Recorded, str]) -> Found:
+def _play_off(job: tuple[RecordedSession, str]) -> CellResult:
+    """Play the `off` contender on one session converted to a wire format."""
     session, wire = job
-    made = in_format(session, wire)
-    cells = (Cell(contender="off", vector=ALL),)
+    made = convert_session(session, wire)
+    cells = (StudyCell(contender="off", vector=ANY_VECTOR),)
     return play_cells((made, session_key(made), cells, frozenset(), frozenset(), "strict"))[0]
 
 
-def _contender(name: str) -> dict[str, Any]:
-    made = named(name)
+def _describe_contender(name: str) -> dict[str, Any]:
+    made = find_contender(name)
     return {
         "name": name,
         "about": made.about,
@@ -160,7 +164,7 @@ def _contender(name: str) -> dict[str, Any]:
     }
 
 
-def _session(session: Recorded, survey: Any) -> dict[str, Any]:
+def _describe_session(session: RecordedSession, survey: Any) -> dict[str, Any]:
     return {
         "id": session.id,
         "collection": session.collection,
@@ -174,13 +178,13 @@ def _session(session: Recorded, survey: Any) -> dict[str, Any]:
     }
 
 
-def _digest(results: Results, name: str) -> str:
-    return digest([f["digest"] for cells in results.found for c, f in cells.items() if c.contender == name])[:12]
+def _contender_digest(results: StudyResults, name: str) -> str:
+    return hash_json([f["digest"] for cells in results.found for c, f in cells.items() if c.contender == name])[:12]
 
 
-def _milliseconds(results: Results) -> dict[str, dict[str, float]]:
-    """Give the median milliseconds of a session's first request and of an appended one, for each contender."""
-    long = next(iter(groups_of(results.study).values()))
+def _median_milliseconds(results: StudyResults) -> dict[str, dict[str, float]]:
+    """Return, per contender, the median milliseconds of a session's first request and of later ones."""
+    long = next(iter(session_groups(results.study).values()))
     made = {}
     for cell in results.study.cells:
         if cell.budget is None and not cell.idle and cell.contender not in made:
@@ -192,8 +196,8 @@ def _milliseconds(results: Results) -> dict[str, dict[str, float]]:
     return made
 
 
-def commit() -> str:
-    """Name the commit of the checkout this runs from, `-dirty` where it was changed; the version elsewhere."""
+def git_commit() -> str:
+    """Return the git commit of this checkout, with `-dirty` if it was changed, or the version if there is none."""
     root = Path(danshari.__file__).parent
     try:
         said = subprocess.run(

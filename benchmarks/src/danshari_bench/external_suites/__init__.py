@@ -1,4 +1,4 @@
-"""Public test kits for compaction: one small file and one row each, every one run in its own environment."""
+"""Run public test kits for compaction, each in its own virtual environment."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from danshari.errors import ArgumentError
-from danshari_bench.peers.environment import SOURCES, Environment, isolated
-from danshari_bench.peers.views import ranks
+from danshari_bench.peers.environment import SOURCES, Environment, wrap_without_network
+from danshari_bench.peers.views import tokenizer_folder
 
-LIMIT = 600.0
+KIT_TIMEOUT = 600.0
 """Seconds a kit may take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kit:
-    """One row: the file that drives the kit, what its environment needs, and what it says about us."""
+    """One test kit: the module that drives it, the packages it needs, and the input it wants."""
 
     name: str
     about: str
@@ -30,7 +30,7 @@ class Kit:
 
     @property
     def environment(self) -> Environment:
-        """Give the kit's environment."""
+        """The virtual environment of the kit."""
         return Environment(f"kit-{self.module}", self.requires)
 
 
@@ -65,16 +65,16 @@ KITS: tuple[Kit, ...] = (
 )
 
 
-def kit(name: str) -> Kit:
-    """Give a row by name; raises ArgumentError listing the known ones."""
+def find_kit(name: str) -> Kit:
+    """Return a kit by name. Raises ArgumentError with the known names."""
     found = next((k for k in KITS if k.name == name), None)
     if found is None:
         raise ArgumentError(f"unknown kit {name!r}; known: {', '.join(k.name for k in KITS)}")
     return found
 
 
-def run(row: Kit, cases: Path | None) -> dict[str, Any]:
-    """Run a kit in its environment and give what it says; a failure is an answer with `broken`."""
+def run_kit(row: Kit, cases: Path | None) -> dict[str, Any]:
+    """Run a kit in its environment and return its JSON result; a failure gives a result with `broken`."""
     if row.wants and cases is None:
         return {"broken": f"needs --cases: {row.wants}"}
     if not row.environment.ready:
@@ -86,14 +86,14 @@ def run(row: Kit, cases: Path | None) -> dict[str, Any]:
         "HOME": str(row.environment.folder),
         "PYTHONPATH": os.pathsep.join(SOURCES),
         "PYTHONHASHSEED": "0",
-        "TIKTOKEN_CACHE_DIR": ranks(row.environment.python),
+        "TIKTOKEN_CACHE_DIR": tokenizer_folder(row.environment.python),
     }
     try:
         done = subprocess.run(
-            isolated(command), capture_output=True, text=True, check=False, timeout=LIMIT, env=environ
+            wrap_without_network(command), capture_output=True, text=True, check=False, timeout=KIT_TIMEOUT, env=environ
         )
     except subprocess.TimeoutExpired:
-        return {"broken": f"no answer within {LIMIT:.0f} seconds (the time limit)"}
+        return {"broken": f"no answer within {KIT_TIMEOUT:.0f} seconds (the time limit)"}
     last = (done.stdout.strip().splitlines() or [""])[-1]
     try:
         value = json.loads(last)

@@ -1,4 +1,4 @@
-"""The COMPINT side constraints (conpact), said in recorded sessions: do they stand verbatim in every view?"""
+"""Insert the COMPINT side constraints (package conpact) into sessions and check they stay verbatim."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import Any
 from danshari import data
 from danshari.compactor import Compactor
 from danshari.errors import SessionError
-from danshari.formats import convert, named
-from danshari.replay.prompt_cache import cuts
+from danshari.formats import convert, find_format
+from danshari.replay.prompt_cache import request_boundaries
 from danshari.sessions import read, session_files
 
-SESSIONS = 3
+SESSION_COUNT = 3
 """Sessions every constraint is placed in: the longest ones found."""
-BUDGET = 0.4
+VIEW_BUDGET = 0.4
 """Share of the full context that each view must stay below."""
 
 
-def constraints() -> list[str]:
-    """Give the 15 sentences as the kit injects them, without running the package (it pulls in model clients)."""
+def load_constraints() -> list[str]:
+    """Return the kit's 15 sentences without importing the package, which needs model clients."""
     path = importlib.metadata.distribution("conpact").locate_file("conpact/constraints.py")
     spec = importlib.util.spec_from_file_location("conpact_constraints", str(path))
     assert spec is not None
@@ -34,8 +34,8 @@ def constraints() -> list[str]:
     return [module.render_sc(c["sc"], False, True) for c in module.SCS]
 
 
-def sessions(folder: Path) -> list[list[Any]]:
-    """Give the longest recorded sessions as chat messages."""
+def longest_sessions(folder: Path) -> list[list[Any]]:
+    """Return the longest recorded sessions as chat messages."""
     found = []
     for path in session_files([folder]):
         try:
@@ -43,38 +43,40 @@ def sessions(folder: Path) -> list[list[Any]]:
         except SessionError:
             continue
     found.sort(key=lambda s: (-len(json.dumps(s.messages)), s.id))
-    return [convert(s.messages, "openai-chat", source=s.format).payload for s in found[:SESSIONS]]
+    return [convert(s.messages, "openai-chat", source=s.format).payload for s in found[:SESSION_COUNT]]
 
 
-def kept(messages: list[Any], sentence: str, policy: str) -> bool:
-    """Place the sentence at the end of the second user text (or the first) and look for it in every view."""
+def is_kept_verbatim(messages: list[Any], sentence: str, policy: str) -> bool:
+    """Return whether a sentence, added to the second user message (or the first), stays in every later view."""
     placed = copy.deepcopy(messages)
     users = [n for n, m in enumerate(placed) if m["role"] == "user" and isinstance(m.get("content"), str)]
     at = users[1] if len(users) > 1 else users[0]
     placed[at]["content"] += "\n" + sentence
     engine = Compactor(policy, model="gpt-5", format="openai-chat", clock=lambda: 0.0)
-    made = named("openai-chat")
-    ends = [cut for cut in cuts(_Session(placed), made) if cut > at]  # type: ignore[arg-type]
+    made = find_format("openai-chat")
+    ends = [cut for cut in request_boundaries(_MessageList(placed), made) if cut > at]  # type: ignore[arg-type]
     whole = engine.preview(placed).before
     for cut in [*ends[:: max(1, len(ends) // 12)], ends[-1]]:
         result = engine.compact(placed[:cut])
-        if result.after > BUDGET * whole:
+        if result.after > VIEW_BUDGET * whole:
             result = engine.compact(placed[:cut], force=True)
         if not any(sentence in str(m.get("content")) for m in result.messages):
             return False
     return True
 
 
-class _Session:
+class _MessageList:
+    """The messages of a session, for `request_boundaries`."""
+
     def __init__(self, messages: list[Any]) -> None:
         self.messages = messages
 
 
 def main() -> None:
-    """Count, for every preset, the constraints that stay."""
+    """Count the constraints that every policy preset keeps and print the result as JSON."""
     folder = Path(sys.argv[1])
-    placed, sentences = sessions(folder), constraints()
-    counts = {p: sum(kept(m, s, p) for m in placed for s in sentences) for p in data.policy_names()}
+    placed, sentences = longest_sessions(folder), load_constraints()
+    counts = {p: sum(is_kept_verbatim(m, s, p) for m in placed for s in sentences) for p in data.policy_names()}
     sys.stdout.write(json.dumps({"kit": "compint", "of": len(placed) * len(sentences), "kept": counts}) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""compaction-conformance-kit: its benchmark of typed canaries at 10, 20 and 30 % of the characters."""
+"""Run compaction-conformance-kit: typed test statements, kept at 10, 20 and 30 % of the characters."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 from danshari_bench.compactions import compact_text
 
-BUDGETS = ("10%", "20%", "30%")
+KIT_BUDGETS = ("10%", "20%", "30%")
 
 
 class Danshari:
-    """The kit's interface: turns in, one text out. Tool turns carry no call there, so they are user text."""
+    """The kit's compactor interface: takes turns, returns one text; tool turns count as user text."""
 
     name = "danshari"
 
@@ -28,8 +28,8 @@ class Danshari:
         return CompactedContext(text=text, compactor_name=self.name, round_num=round_num)
 
 
-def said(*arguments: str) -> dict[str, Any]:
-    """Run the kit's own command and read the JSON it prints."""
+def run_kit_command(*arguments: str) -> dict[str, Any]:
+    """Run the kit's command line and return the JSON it prints, or `broken` with its error text."""
     tool = Path(sys.executable).parent / "compaction-kit"
     done = subprocess.run([str(tool), *arguments, "--format", "json"], capture_output=True, text=True, check=False)
     start = done.stdout.find("{")
@@ -41,8 +41,10 @@ def said(*arguments: str) -> dict[str, Any]:
 def main() -> None:
     """Run the kit's fixed session and its random and semantic ones, and print what it reports."""
     spec = f"{Path(__file__)}:Danshari"
-    fixed = said("check", spec, "--budgets", ",".join(BUDGETS))
-    wider = said("benchmark", "--spec", spec, "--budgets", ",".join(str(int(b[:-1]) / 100) for b in BUDGETS))
+    fixed = run_kit_command("check", spec, "--budgets", ",".join(KIT_BUDGETS))
+    wider = run_kit_command(
+        "benchmark", "--spec", spec, "--budgets", ",".join(str(int(b[:-1]) / 100) for b in KIT_BUDGETS)
+    )
     rows = [e for e in wider.get("entries", ()) if e.get("compactor") == "danshari"]
     budgets = [
         {

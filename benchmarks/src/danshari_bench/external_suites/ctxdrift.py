@@ -1,4 +1,4 @@
-"""ctxdrift: writes before, our text and after as a transcript and lets the kit audit the compaction between them."""
+"""Run ctxdrift, which audits the compaction in a transcript: messages before, summary, calls after."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 
 import ctxdrift
 
-from danshari.formats import named
+from danshari.formats import find_format
 from danshari_bench.compactions import compact_text, read_records
 
 
-def lines(messages: list[Any]) -> Iterator[dict[str, Any]]:
-    """Give one record per call, as the kit reads them."""
-    wire = named("anthropic")
+def kit_records(messages: list[Any]) -> Iterator[dict[str, Any]]:
+    """Yield one transcript record per text, call and result."""
+    wire = find_format("anthropic")
     for message in messages:
         for piece in wire.split(message):
             if piece.kind == "call":
@@ -30,23 +30,25 @@ def lines(messages: list[Any]) -> Iterator[dict[str, Any]]:
                 yield {"role": piece.role, "content": piece.text}
 
 
-def audit(before: list[Any], text: str, after: list[Any]) -> Counter[str]:
-    """Count the findings by severity."""
+def count_findings(before: list[Any], text: str, after: list[Any]) -> Counter[str]:
+    """Return the number of audit findings by severity."""
     mark = {"role": "user", "content": "[CONTEXT COMPACTION]\n" + text}
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl", delete=False, encoding="utf-8") as file:
-        file.write("".join(json.dumps(x) + "\n" for x in [*lines(before), mark, *lines(after)]))
+        file.write("".join(json.dumps(x) + "\n" for x in [*kit_records(before), mark, *kit_records(after)]))
     events = ctxdrift.parse_jsonl(file.name)
     Path(file.name).unlink()
     return Counter(str(f.severity) for f in ctxdrift.analyze(events, ctxdrift.find_compactions(events)))
 
 
 def main() -> None:
-    """Audit every record twice: with our text, and with the summary the agent wrote."""
+    """Audit every record with danshari's text and with the recorded summary, and print the findings as JSON."""
     found: dict[str, Counter[str]] = {"danshari": Counter(), "own": Counter()}
     records = list(read_records([Path(sys.argv[1])]))
     for record in records:
-        found["danshari"] += audit(record.before, compact_text(record.before, len(record.summary)), record.after)
-        found["own"] += audit(record.before, record.summary, record.after)
+        found["danshari"] += count_findings(
+            record.before, compact_text(record.before, len(record.summary)), record.after
+        )
+        found["own"] += count_findings(record.before, record.summary, record.after)
     sys.stdout.write(json.dumps({"kit": "ctxdrift", "records": len(records), "findings": found}) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""The archive under load: puts and searches a second, sizes, kills at random moments, many processes at once."""
+"""Load tests of the archive: puts and searches per second, sizes, killed writers, concurrent processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 from danshari.archive import maintenance as keeping
 from danshari.archive.base import Entry, Filters
 from danshari.archive.sqlite import SqliteArchive
-from danshari.core.items import Digest, hashed
+from danshari.core.items import Digest, hash_strings
 
 _VERBS = ("load", "save", "parse", "merge", "split", "check", "build", "fetch", "write", "close", "open", "flush")
 _NOUNS = (
@@ -33,12 +33,15 @@ _NOUNS = (
     "worker",
 )
 _BATCH = 200
-SESSION_SIZE = 300
+SESSION_ORIGINALS = 300
 """Originals of one made-up session."""
 
 
-def made_entry(number: int) -> Entry:
-    """Make an original of about 1.5 KB: code, log lines and an identifier of its own; the same for the same number."""
+def make_test_entry(number: int) -> Entry:
+    """Make a test original of about 1.5 KB with code, log lines and a unique identifier.
+
+    The same number always gives the same entry.
+    """
     draw = random.Random(number)
     lines = [f"// run_{number}: {draw.choice(_VERBS)}{draw.choice(_NOUNS).title()}{number % 4999}"]
     for _ in range(26):
@@ -49,15 +52,15 @@ def made_entry(number: int) -> Entry:
     )
     text = "\n".join(lines)
     return Entry(
-        digest=Digest(hashed(text, str(number))), text=text, name=draw.choice(["Read", "Bash", "Grep"]),
+        digest=Digest(hash_strings(text, str(number))), text=text, name=draw.choice(["Read", "Bash", "Grep"]),
         label=f"src/{draw.choice(_NOUNS)}/mod{number % 7000}.py", path=f"src/{number % 77}/mod{number % 7000}.py",
-        turn=number % SESSION_SIZE, session=f"s{number // SESSION_SIZE}", project=f"p{number // 30_000}",
+        turn=number % SESSION_ORIGINALS, session=f"s{number // SESSION_ORIGINALS}", project=f"p{number // 30_000}",
         tier=draw.choice(["evidence", "process", "transient"]), at=1.7e9 + number,
     )  # fmt: skip
 
 
-def queries(count: int, size: int) -> list[str]:
-    """Make searches as agents write them: one identifier, a path, words of an error, several common words."""
+def make_queries(count: int, size: int) -> list[str]:
+    """Make `count` searches like those agents write: identifiers, paths, error texts and common words."""
     draw = random.Random(7)
     found = []
     for n in range(count):
@@ -73,26 +76,26 @@ def queries(count: int, size: int) -> list[str]:
     return found
 
 
-def measure(size: int, folder: Path, tell: Callable[[int], None], *, searches: int = 200) -> dict[str, Any]:
-    """Fill an archive with `size` originals and search it."""
+def measure_archive(size: int, folder: Path, tell: Callable[[int], None], *, searches: int = 200) -> dict[str, Any]:
+    """Fill an archive with `size` originals, search it, and return the figures (times in milliseconds)."""
     path = folder / "bench.db"
     archive = SqliteArchive(path)
     spent = 0.0
     for start in range(0, size, _BATCH):
-        batch = [made_entry(n) for n in range(start, min(size, start + _BATCH))]
+        batch = [make_test_entry(n) for n in range(start, min(size, start + _BATCH))]
         begun = time.perf_counter()
         archive.put(batch)
         spent += time.perf_counter() - begun
         tell(len(batch))
-    everywhere = _timed(lambda q: archive.search(q), queries(searches, size))
-    inside = _timed(lambda q: archive.search(q, filters=Filters(session="s0")), queries(searches, size))
-    gets = _timed(lambda q: archive.get(q), [made_entry(n * size // 50).digest[:12] for n in range(50)])
+    everywhere = _time_calls(lambda q: archive.search(q), make_queries(searches, size))
+    inside = _time_calls(lambda q: archive.search(q, filters=Filters(session="s0")), make_queries(searches, size))
+    gets = _time_calls(lambda q: archive.get(q), [make_test_entry(n * size // 50).digest[:12] for n in range(50)])
     found = sum(
-        any(p.entry.digest == made_entry(n).digest for p in archive.search(f"run_{n}"))
+        any(p.entry.digest == make_test_entry(n).digest for p in archive.search(f"run_{n}"))
         for n in range(0, size, max(size // 50, 1))
     )
     disk = sum(p.stat().st_size for p in folder.glob("bench.db*"))
-    text = keeping.statistics(archive)["text_bytes"]
+    text = keeping.archive_statistics(archive)["text_bytes"]
     archive.close()
     return {
         "originals": size, "puts_per_second": size / spent, "search_ms": everywhere, "search_session_ms": inside,
@@ -101,7 +104,7 @@ def measure(size: int, folder: Path, tell: Callable[[int], None], *, searches: i
     }  # fmt: skip
 
 
-def _timed(work: Callable[[str], object], asked: Sequence[str]) -> dict[str, float]:
+def _time_calls(work: Callable[[str], object], asked: Sequence[str]) -> dict[str, float]:
     spent = []
     for query in asked:
         begun = time.perf_counter()
@@ -114,27 +117,27 @@ def _timed(work: Callable[[str], object], asked: Sequence[str]) -> dict[str, flo
 # ── kills and crowds ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _writer(path: str, told: str, first: int) -> None:
-    """Put an original, then say so, as a commit does, for ever."""
+def _write_until_killed(path: str, told: str, first: int) -> None:
+    """Put originals in batches of five and log their digests after each commit, until the process is killed."""
     archive = SqliteArchive(path)
     with Path(told).open("a", encoding="ascii", buffering=1) as said:
         number = first
         while True:
-            batch = [made_entry(number + n) for n in range(5)]
+            batch = [make_test_entry(number + n) for n in range(5)]
             archive.put(batch)
             said.write("".join(f"{entry.digest}\n" for entry in batch))
             number += 5
 
 
-def kills(times: int, tell: Callable[[int], None]) -> dict[str, Any]:
-    """Kill a writer `times` times at random moments; count committed originals that are missing, and problems found."""
+def kill_writers(times: int, tell: Callable[[int], None]) -> dict[str, Any]:
+    """Kill a writing process `times` times at random moments and count committed originals that are missing."""
     draw = random.Random(11)
     context: Any = multiprocessing.get_context("spawn" if os.name == "nt" else "fork")
     with tempfile.TemporaryDirectory() as folder:
         path, told = f"{folder}/kill.db", f"{folder}/said"
         Path(told).touch()
         for n in range(times):
-            process = context.Process(target=_writer, args=(path, told, n * 100_000), daemon=True)
+            process = context.Process(target=_write_until_killed, args=(path, told, n * 100_000), daemon=True)
             process.start()
             time.sleep(draw.uniform(0.01, 0.15))
             assert process.pid is not None
@@ -143,41 +146,41 @@ def kills(times: int, tell: Callable[[int], None]) -> dict[str, Any]:
             tell(1)
         archive = SqliteArchive(path)
         said = [line for line in Path(told).read_text("ascii").split("\n") if len(line) == 32]
-        missing = sum(not _held(archive, digest) for digest in said)
-        problems = [*archive.notes, *keeping.verify(archive)]
+        missing = sum(not _is_stored(archive, digest) for digest in said)
+        problems = [*archive.notes, *keeping.verify_archive(archive)]
         archive.close()
     return {"kills": times, "committed": len(said), "missing": missing, "problems": problems}
 
 
-def _held(archive: SqliteArchive, digest: str) -> bool:
+def _is_stored(archive: SqliteArchive, digest: str) -> bool:
     try:
         return bool(archive.get(digest).text)
     except LookupError:
         return False
 
 
-def _crowd(path: str, first: int, count: int) -> None:
+def _write_and_search(path: str, first: int, count: int) -> None:
     archive = SqliteArchive(path)
     for start in range(first, first + count, 10):
-        archive.put([made_entry(n) for n in range(start, start + 10)])
+        archive.put([make_test_entry(n) for n in range(start, start + 10)])
         archive.search(f"run_{start}")
     archive.close()
 
 
-def crowd(processes: int, each: int) -> dict[str, Any]:
-    """Let many processes write and search one archive at once."""
+def run_concurrent_writers(processes: int, each: int) -> dict[str, Any]:
+    """Let several processes write to and search one archive at the same time; `each` is originals per process."""
     context: Any = multiprocessing.get_context("spawn" if os.name == "nt" else "fork")
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/crowd.db"
         begun = time.perf_counter()
-        workers = [context.Process(target=_crowd, args=(path, n * 100_000, each)) for n in range(processes)]
+        workers = [context.Process(target=_write_and_search, args=(path, n * 100_000, each)) for n in range(processes)]
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
         spent = time.perf_counter() - begun
         archive = SqliteArchive(path)
-        found, problems = len(archive), keeping.verify(archive)
+        found, problems = len(archive), keeping.verify_archive(archive)
         archive.close()
     failed = sum(worker.exitcode != 0 for worker in workers)
     return {

@@ -1,4 +1,4 @@
-"""Proxies under load, each in a process of its own: added latency, requests a second, streams, memory."""
+"""Load tests of proxies, each in its own process: added latency, requests per second, streams and memory."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from danshari.testing import Call, Turn, conversation
-from danshari.testing.null_provider import numbered
+from danshari.testing.null_provider import make_numbered_event
 from danshari_bench.peers.environment import Environment
 
-PATH = "/v1/chat/completions"
-MODEL = "gpt-5"
-SIZES = {"10k": 10_000, "200k": 200_000, "1M": 1_000_000}
+CHAT_PATH = "/v1/chat/completions"
+LOAD_MODEL = "gpt-5"
+HISTORY_SIZES = {"10k": 10_000, "200k": 200_000, "1M": 1_000_000}
 """Name → tokens of the history that a request carries, at four characters a token."""
 _LINES = (12, 30, 90)
 """Lines of output of the rounds of a made conversation, in turn: about 0.6, 1.4 and 4.3 KB."""
@@ -30,8 +30,8 @@ _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rival:
-    """One way to the upstream; words of `command` may hold {port}, {upstream}, {folder} and {bin}."""
+class ProxyUnderTest:
+    """One way to reach the upstream; `command` may contain {port}, {upstream}, {folder} and {bin}."""
 
     name: str
     command: tuple[str, ...] = ()
@@ -39,12 +39,12 @@ class Rival:
     files: Mapping[str, str] = field(default_factory=dict)
     """Files made in its folder first."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    path: str = PATH
-    model: str = MODEL
+    path: str = CHAT_PATH
+    model: str = LOAD_MODEL
 
     @property
     def ready(self) -> bool:
-        """Say whether it can be started here."""
+        """Whether it can be started here."""
         return self.environment is None or self.environment.ready
 
 
@@ -55,11 +55,11 @@ _LITELLM = """model_list:
     litellm_params: {{model: openai/gpt-5, api_base: "{upstream}/v1", api_key: none}}
 litellm_settings: {{telemetry: false}}
 """
-RIVALS = (
-    Rival(name="direct"),
-    Rival(name="danshari", command=_OURS),
-    Rival(name="danshari, off", command=(*_OURS, "--off")),
-    Rival(
+PROXIES_UNDER_TEST = (
+    ProxyUnderTest(name="direct"),
+    ProxyUnderTest(name="danshari", command=_OURS),
+    ProxyUnderTest(name="danshari, off", command=(*_OURS, "--off")),
+    ProxyUnderTest(
         name="litellm",
         command=("{bin}/litellm", "--config", "{folder}/config.yaml", "--port", "{port}", "--host", "127.0.0.1"),
         environment=Environment("litellm-proxy", ("litellm[proxy]==1.108.7",)),
@@ -70,7 +70,7 @@ RIVALS = (
             "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
         },
     ),
-    Rival(
+    ProxyUnderTest(
         name="headroom",
         command=(
             "{bin}/headroom",
@@ -93,21 +93,21 @@ RIVALS = (
 
 
 @dataclass(slots=True, kw_only=True)
-class Running:
-    """A proxy that was started."""
+class RunningProxy:
+    """A started proxy: its base URL and process id (0 if there is no process)."""
 
     base: str
     process: int
-    rival: Rival
+    rival: ProxyUnderTest
 
-    def cpu(self) -> float:
-        """Give the seconds of processor time it and its children have used; 0 where the system does not tell."""
-        return sum(_cpu(pid) for pid in _family(self.process))
+    def cpu_seconds(self) -> float:
+        """Return the processor seconds used by the process and its children, or 0 if unknown."""
+        return sum(_process_cpu_seconds(pid) for pid in _process_tree(self.process))
 
-    def resident(self) -> float:
-        """Give its resident megabytes, children included."""
+    def resident_megabytes(self) -> float:
+        """Return the resident memory of the process and its children in megabytes."""
         total = 0.0
-        for pid in _family(self.process):
+        for pid in _process_tree(self.process):
             try:
                 total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
             except (OSError, ValueError):
@@ -115,7 +115,7 @@ class Running:
         return total
 
 
-def _family(process: int) -> list[int]:
+def _process_tree(process: int) -> list[int]:
     found = [process]
     for at in found:
         try:
@@ -125,7 +125,7 @@ def _family(process: int) -> list[int]:
     return found if process else []
 
 
-def _cpu(process: int) -> float:
+def _process_cpu_seconds(process: int) -> float:
     try:
         parts = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -134,7 +134,7 @@ def _cpu(process: int) -> float:
 
 
 def free_port() -> int:
-    """Give a port that nobody listens on."""
+    """Return a port that is not in use."""
     with socket.socket() as made:
         made.bind(("127.0.0.1", 0))
         port: int = made.getsockname()[1]
@@ -142,14 +142,14 @@ def free_port() -> int:
 
 
 @contextmanager
-def started(command: Sequence[str], port: int, *, variables: Mapping[str, str] | None = None) -> Iterator[int]:
-    """Start a server and wait until its port answers; give its process id. Raises TimeoutError with its last words."""
+def start_server(command: Sequence[str], port: int, *, variables: Mapping[str, str] | None = None) -> Iterator[int]:
+    """Start a server, wait for its port and yield its process id. Raises TimeoutError with its last output."""
     environment = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(command, env={**environment, **(variables or {})}, stdout=said, stderr=said)
         try:
             end = time.monotonic() + 90
-            while not _answers(port):
+            while not _is_listening(port):
                 if process.poll() is not None or time.monotonic() > end:
                     said.seek(0)
                     words = said.read().decode("utf-8", "replace").strip().splitlines()[-4:]
@@ -165,7 +165,7 @@ def started(command: Sequence[str], port: int, *, variables: Mapping[str, str] |
                 process.wait()
 
 
-def _answers(port: int) -> bool:
+def _is_listening(port: int) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), 0.2):
             return True
@@ -174,10 +174,10 @@ def _answers(port: int) -> bool:
 
 
 @contextmanager
-def running(rival: Rival, upstream: str) -> Iterator[Running]:
-    """Start a rival before the upstream; direct is the upstream itself."""
+def run_proxy(rival: ProxyUnderTest, upstream: str) -> Iterator[RunningProxy]:
+    """Start a proxy in front of the upstream; one without a command is the upstream itself."""
     if not rival.command:
-        yield Running(base=upstream, process=0, rival=rival)
+        yield RunningProxy(base=upstream, process=0, rival=rival)
         return
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
@@ -186,15 +186,15 @@ def running(rival: Rival, upstream: str) -> Iterator[Running]:
         for name, text in rival.files.items():
             (Path(folder) / name).write_text(text.format(**places), encoding="utf-8")
         variables = {name: value.format(**places) for name, value in rival.variables.items()}
-        with started([word.format(**places) for word in rival.command], port, variables=variables) as process:
-            yield Running(base=f"http://127.0.0.1:{port}", process=process, rival=rival)
+        with start_server([word.format(**places) for word in rival.command], port, variables=variables) as process:
+            yield RunningProxy(base=f"http://127.0.0.1:{port}", process=process, rival=rival)
 
 
 # ── what is asked ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def history(tokens: int, rounds: int) -> tuple[list[Any], list[int]]:
-    """Make a conversation that has `tokens` before the last `rounds` rounds, and where each request ends."""
+def make_load_history(tokens: int, rounds: int) -> tuple[list[Any], list[int]]:
+    """Return a conversation of about `tokens` tokens plus `rounds` rounds, and where each request ends."""
     turns, size, number = [], 0, 0
     until = None
     while until is None or number < until:
@@ -212,14 +212,15 @@ def history(tokens: int, rounds: int) -> tuple[list[Any], list[int]]:
     return messages, [n + 1 for n, m in enumerate(messages) if m["role"] == "tool"]
 
 
-async def latency(base: str, rival: Rival, tokens: int, rounds: int) -> list[float]:
-    """Send a growing conversation from its start; give the milliseconds of each of the last `rounds` requests.
+async def measure_latency(base: str, rival: ProxyUnderTest, tokens: int, rounds: int) -> list[float]:
+    """Send a growing conversation and return the milliseconds of each of the last `rounds` requests.
 
-    Of what comes before, every request is sent up to 80, then as many in all.
+    Of the earlier requests an evenly spread selection is sent: all up to 80, fewer than 160 in any
+    case.
     """
     import aiohttp
 
-    messages, cuts = history(tokens, rounds)
+    messages, cuts = make_load_history(tokens, rounds)
     spent = []
     async with aiohttp.ClientSession() as client:
         before = cuts[:-rounds]
@@ -237,13 +238,13 @@ async def latency(base: str, rival: Rival, tokens: int, rounds: int) -> list[flo
 _HEADERS = {"content-type": "application/json", "authorization": "Bearer none"}
 
 
-async def throughput(base: str, rival: Rival, seconds: float, workers: int = 24) -> int:
-    """Send small requests as fast as answers come; give how many were answered."""
+async def measure_throughput(base: str, rival: ProxyUnderTest, seconds: float, workers: int = 24) -> int:
+    """Send small requests for `seconds` with `workers` parallel clients and return how many succeeded."""
     import aiohttp
 
     done, end = 0, time.monotonic() + seconds
 
-    async def worker(client: aiohttp.ClientSession, name: int) -> None:
+    async def send_requests(client: aiohttp.ClientSession, name: int) -> None:
         nonlocal done
         number = 0
         while time.monotonic() < end:
@@ -255,18 +256,19 @@ async def throughput(base: str, rival: Rival, seconds: float, workers: int = 24)
             number += 1
 
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
-        await asyncio.gather(*(worker(client, n) for n in range(workers)))
+        await asyncio.gather(*(send_requests(client, n) for n in range(workers)))
     return done
 
 
-async def streams(base: str, rival: Rival, count: int, events: int) -> dict[str, Any]:
-    """Open many streams at once and look at every event: lost, doubled or in another order is wrong."""
+async def check_streams(base: str, rival: ProxyUnderTest, count: int, events: int) -> dict[str, Any]:
+    """Open `count` streams at once and check that every event arrives once and in order."""
     import aiohttp
 
-    wanted = [numbered(n) for n in range(events)]
+    wanted = [make_numbered_event(n) for n in range(events)]
     asked = {**_HEADERS, "x-events": str(events), "x-pause": "0.02"}
 
-    async def one(client: aiohttp.ClientSession, name: int) -> tuple[int, int, float]:
+    async def read_stream(client: aiohttp.ClientSession, name: int) -> tuple[int, int, float]:
+        """Return (all events in order, starts as expected with status 200, milliseconds to the first byte)."""
         messages = [{"role": "user", "content": f"Stream {name} of a load test."}]
         body = json.dumps({"model": rival.model, "messages": messages, "stream": True}).encode()
         begun = time.perf_counter()
@@ -276,13 +278,15 @@ async def streams(base: str, rival: Rival, count: int, events: int) -> dict[str,
                 first = first or 1000 * (time.perf_counter() - begun)
                 said += chunk
         got = [part + b"\n\n" for part in said.split(b"\n\n") if b'"content"' in part]
-        order = [n for n in map(_number, got) if n >= 0]  # an empty last chunk of the proxy's own is no event of ours
+        order = [
+            n for n in map(_event_number, got) if n >= 0
+        ]  # an empty last chunk of the proxy's own is no event of ours
         return order == list(range(events)), said.startswith(wanted[0][:20]) and answer.status == 200, first
 
     begun = time.perf_counter()
     timeout = aiohttp.ClientTimeout(total=300)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=timeout) as client:
-        found = await asyncio.gather(*(one(client, n) for n in range(count)), return_exceptions=True)
+        found = await asyncio.gather(*(read_stream(client, n) for n in range(count)), return_exceptions=True)
     good = [f for f in found if not isinstance(f, BaseException)]
     first = sorted(f[2] for f in good) or [0.0]
     return {
@@ -291,18 +295,19 @@ async def streams(base: str, rival: Rival, count: int, events: int) -> dict[str,
     }  # fmt: skip
 
 
-def _number(event: bytes) -> int:
+def _event_number(event: bytes) -> int:
+    """Return the number inside a stream event, or -1."""
     try:
         return int(json.loads(event.removeprefix(b"data: "))["choices"][0]["delta"]["content"])
     except (ValueError, KeyError, IndexError, TypeError):
         return -1
 
 
-async def weight(base: str, rival: Rival, sessions: int, tokens: int) -> None:
-    """Open sessions of a size, one request each."""
+async def open_sessions(base: str, rival: ProxyUnderTest, sessions: int, tokens: int) -> None:
+    """Send one request of about `tokens` tokens in each of `sessions` new sessions."""
     import aiohttp
 
-    messages, _ = history(tokens, 1)
+    messages, _ = make_load_history(tokens, 1)
     async with aiohttp.ClientSession() as client:
         for number in range(sessions):
             first = {"role": "user", "content": f"Build every part of project {number}."}
@@ -311,24 +316,26 @@ async def weight(base: str, rival: Rival, sessions: int, tokens: int) -> None:
                 await answer.read()
 
 
-def measure(rival: Rival, *, rounds: int, seconds: float, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Measure one rival."""
+def measure_proxy(rival: ProxyUnderTest, *, rounds: int, seconds: float, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Measure one proxy: latency per history size, throughput, streams and memory per session."""
     port = free_port()
     found: dict[str, Any] = {"name": rival.name}
-    with started([sys.executable, "-m", "danshari.testing.null_provider", str(port)], port), \
-            running(rival, f"http://127.0.0.1:{port}") as proxy:  # fmt: skip
-        for name, tokens in SIZES.items():
+    with start_server([sys.executable, "-m", "danshari.testing.null_provider", str(port)], port), \
+            run_proxy(rival, f"http://127.0.0.1:{port}") as proxy:  # fmt: skip
+        for name, tokens in HISTORY_SIZES.items():
             tell(f"{rival.name}: {name} tokens")
-            found[name] = asyncio.run(latency(proxy.base, rival, tokens, rounds if tokens < 500_000 else rounds // 2))
+            found[name] = asyncio.run(
+                measure_latency(proxy.base, rival, tokens, rounds if tokens < 500_000 else rounds // 2)
+            )
         tell(f"{rival.name}: requests a second")
-        before = proxy.cpu()
-        done = asyncio.run(throughput(proxy.base, rival, seconds))
-        used = proxy.cpu() - before
+        before = proxy.cpu_seconds()
+        done = asyncio.run(measure_throughput(proxy.base, rival, seconds))
+        used = proxy.cpu_seconds() - before
         found |= {"per_second": done / seconds, "per_cpu_second": done / used if used else None}
         tell(f"{rival.name}: streams")
-        found["streams"] = asyncio.run(streams(proxy.base, rival, 500, 50))
+        found["streams"] = asyncio.run(check_streams(proxy.base, rival, 500, 50))
         tell(f"{rival.name}: sessions")
-        light = proxy.resident()
-        asyncio.run(weight(proxy.base, rival, 20, SIZES["200k"]))
-        found |= {"resident_mb": light, "mb_per_session": (proxy.resident() - light) / 20}
+        light = proxy.resident_megabytes()
+        asyncio.run(open_sessions(proxy.base, rival, 20, HISTORY_SIZES["200k"]))
+        found |= {"resident_mb": light, "mb_per_session": (proxy.resident_megabytes() - light) / 20}
     return found

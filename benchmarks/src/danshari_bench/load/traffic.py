@@ -1,4 +1,4 @@
-"""Recorded sessions as live traffic: every request through the real proxy to an upstream that bills and refuses."""
+"""Send recorded sessions through the real proxy to a scripted upstream that bills and validates requests."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from danshari import data
-from danshari.formats import named
-from danshari.replay.prompt_cache import DEFAULT_MODEL, cuts
+from danshari.formats import find_format
+from danshari.replay.prompt_cache import DEFAULT_MODEL, request_boundaries
 from danshari.replay.replay import replay
-from danshari.sessions import Recorded
-from danshari.summarizers.endpoint import PATHS
+from danshari.sessions import RecordedSession
+from danshari.summarizers.endpoint import ENDPOINT_PATHS
 from danshari.testing.fake_provider import ScriptedUpstream
 
 
 @dataclass(slots=True, kw_only=True)
-class Travelled:
-    """One session that went through the proxy."""
+class TrafficResult:
+    """One session sent through the proxy."""
 
     session: str
     requests: int = 0
@@ -40,64 +40,65 @@ class Travelled:
 
 
 @contextmanager
-def serving(app: Any) -> Iterator[str]:
-    """Serve an ASGI application on a free port of this machine, in a thread; give its address."""
+def serve_app(app: Any) -> Iterator[str]:
+    """Serve an ASGI application on a free local port in a thread and yield its address."""
     import uvicorn
 
-    from danshari.proxy.server import Server, address, listening
+    from danshari.proxy.server import NotifyingServer, base_url_of, bind_socket
     from danshari.proxy.settings import Settings
 
-    up, taken = threading.Event(), listening(Settings(port=0))
+    up, taken = threading.Event(), bind_socket(Settings(port=0))
     config = uvicorn.Config(
         app, log_level="critical", access_log=False, timeout_keep_alive=75, server_header=False, date_header=False,
         timeout_graceful_shutdown=2,
     )  # fmt: skip
-    server = Server(config, up.set)
+    server = NotifyingServer(config, up.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
     thread.start()
     if not up.wait(20):
         raise TimeoutError("the server did not start")
     try:
-        yield address(taken)
+        yield base_url_of(taken)
     finally:
         server.should_exit = True
         thread.join(20)
 
 
-def travel(sessions: Sequence[Recorded], policy: str, tell: Callable[[int], None]) -> list[Travelled]:
+def send_sessions(sessions: Sequence[RecordedSession], policy: str, tell: Callable[[int], None]) -> list[TrafficResult]:
     """Send every request of every session through one proxy, in the sessions' own formats."""
     from danshari.proxy.app import create_app
     from danshari.proxy.settings import Settings
 
     upstream = ScriptedUpstream(family_of=True)
     for session in sessions:
-        upstream.forgiven |= {(p.rule, p.text) for p in named(session.format).check(session.messages)}
-    with tempfile.TemporaryDirectory() as folder, serving(upstream) as there:
+        upstream.forgiven |= {(p.rule, p.text) for p in find_format(session.format).check(session.messages)}
+    with tempfile.TemporaryDirectory() as folder, serve_app(upstream) as there:
         settings = Settings(upstreams={"*": there}, policy=policy, archive=str(Path(folder) / "a.db"), sessions=4)
-        with serving(create_app(settings)) as here:
+        with serve_app(create_app(settings)) as here:
             found = []
             for number, session in enumerate(sessions):
-                found.append(_sent(session, f"s{number}", here, tell))
+                found.append(_send_session(session, f"s{number}", here, tell))
                 bill = upstream.bills[f"s{number}"]
                 found[-1].units, found[-1].refused = bill.units, bill.problems
     for travelled, session in zip(found, sessions, strict=True):
         name = session.model or DEFAULT_MODEL
-        played = replay(session, policy, model=name, window=data.model(name).window)
+        played = replay(session, policy, model=name, window=data.find_model(name).window)
         travelled.replayed = played.cost
     return found
 
 
-def _sent(session: Recorded, name: str, base: str, tell: Callable[[int], None]) -> Travelled:
-    made, wire = Travelled(session=session.id), named(session.format)
+def _send_session(session: RecordedSession, name: str, base: str, tell: Callable[[int], None]) -> TrafficResult:
+    """Send the requests of one session and record times and faults."""
+    made, wire = TrafficResult(session=session.id), find_format(session.format)
     place = urlsplit(base)
     connection = HTTPConnection(place.hostname or "", place.port, timeout=120)
     headers = {"content-type": "application/json", "authorization": "Bearer none", "x-session": name,
                "x-danshari-session": name}  # fmt: skip
-    for cut in cuts(session, wire):
+    for cut in request_boundaries(session, wire):
         body = {"model": session.model or DEFAULT_MODEL, "max_tokens": 100, wire.key: session.messages[:cut]}
         raw = json.dumps(body, ensure_ascii=True, default=str).encode()
         started = time.perf_counter()
-        connection.request("POST", f"/v1{PATHS[session.format]}", raw, headers)
+        connection.request("POST", f"/v1{ENDPOINT_PATHS[session.format]}", raw, headers)
         answer = connection.getresponse()
         answer.read()
         made.milliseconds.append(1000 * (time.perf_counter() - started))

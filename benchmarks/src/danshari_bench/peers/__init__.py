@@ -1,7 +1,8 @@
-"""Other people's compactors in the same run: one small file and one row each, every one in its own environment.
+"""Other compaction libraries (peers) in the comparison, each with an adapter and its own environment.
 
-A peer's file holds functions `start(budget, summarize) -> compact`, and `compact(messages) -> messages` is called with
-the full chat history before every request. The files run under the peer's own interpreter, without a network.
+An adapter has functions `start(budget, summarize) -> compact`; `compact(messages) -> messages` is
+called with the full chat history before every request. Adapters run under the peer's own
+interpreter, without network access.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from danshari.errors import ArgumentError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """One row: which file and function starts it, and what its environment needs."""
+    """One peer: the adapter module and function that start it, and the packages it needs."""
 
     name: str
     about: str
@@ -27,72 +28,83 @@ class Peer:
 
     @property
     def environment(self) -> str:
-        """Name the environment; rows of one file share it."""
+        """The name of the environment; peers with the same adapter share it."""
         return self.module
 
 
-def _rows(module: str, requires: tuple[str, ...], *rows: Peer) -> tuple[Peer, ...]:
+def _with_module(module: str, requires: tuple[str, ...], *rows: Peer) -> tuple[Peer, ...]:
+    """Return the rows with their adapter module and requirements filled in."""
     return tuple(replace(row, module=module, requires=requires) for row in rows)
 
 
-def _peer(name: str, start: str, about: str, *, budgeted: bool = False, needs_model: bool = False) -> Peer:
+def _make_peer(name: str, start: str, about: str, *, budgeted: bool = False, needs_model: bool = False) -> Peer:
     return Peer(name=name, start=start, about=about, module="", budgeted=budgeted, needs_model=needs_model)
 
 
 PEERS: tuple[Peer, ...] = (
-    *_rows(
+    *_with_module(
         "langchain",
         ("langchain==1.5.2",),
-        _peer("langchain-clear", "clear", "LangChain ClearToolUsesEdit (trigger 100,000, keep 3)", budgeted=True),
-        _peer("langchain-trim", "trim", "LangChain trim_messages (last, 100,000 tokens)", budgeted=True),
-        _peer("langchain-summary", "summary", "LangChain SummarizationMiddleware (100,000, keep 20)", budgeted=True,
-              needs_model=True),
+        _make_peer("langchain-clear", "clear", "LangChain ClearToolUsesEdit (trigger 100,000, keep 3)", budgeted=True),
+        _make_peer("langchain-trim", "trim", "LangChain trim_messages (last, 100,000 tokens)", budgeted=True),
+        _make_peer(
+            "langchain-summary",
+            "summary",
+            "LangChain SummarizationMiddleware (100,000, keep 20)",
+            budgeted=True,
+            needs_model=True,
+        ),
     ),
-    *_rows(
+    *_with_module(
         "cliffcompaction",
         ("cliffcompaction==0.1.0",),
-        _peer("cliffcompaction", "start", "template summary of all but 3 turns over a threshold", budgeted=True),
+        _make_peer("cliffcompaction", "start", "template summary of all but 3 turns over a threshold", budgeted=True),
     ),
-    *_rows(
+    *_with_module(
         "distil",
         ("distil-llm==1.58.0",),
-        _peer("distil", "library", "distil, library call: digests of tool output"),
-        _peer("distil-proxy", "proxy", "distil, its OpenAI proxy adapter"),
+        _make_peer("distil", "library", "distil, library call: digests of tool output"),
+        _make_peer("distil-proxy", "proxy", "distil, its OpenAI proxy adapter"),
     ),
-    *_rows(
+    *_with_module(
         "headroom",
         ("headroom-ai==0.42.0", "onnxruntime>=1.24", "litellm==1.110.2"),
-        _peer("headroom", "start", "headroom, history handed back, without its text model"),
+        _make_peer("headroom", "start", "headroom, history handed back, without its text model"),
     ),
-    *_rows(
+    *_with_module(
         "llmslim",
         ("llmslim==0.11.2",),
-        _peer("llmslim-proxy", "proxy", "llmslim, the proxy's first-sight policy"),
-        _peer("llmslim-chat", "chat", "llmslim compress_chat_messages (ratio .5)"),
+        _make_peer("llmslim-proxy", "proxy", "llmslim, the proxy's first-sight policy"),
+        _make_peer("llmslim-chat", "chat", "llmslim compress_chat_messages (ratio .5)"),
     ),
-    *_rows(
+    *_with_module(
         "furl",
         ("furl-ctx==1.4.0", "tiktoken>=0.7", "litellm==1.110.2"),
-        _peer("furl", "start", "furl-ctx compress() at its defaults"),
+        _make_peer("furl", "start", "furl-ctx compress() at its defaults"),
     ),
-    *_rows(
+    *_with_module(
         "pydantic_ai",
         ("pydantic-ai-harness==0.62.0",),
-        _peer("pydantic-ai-clear", "clear", "pydantic-ai-harness ClearToolResults (100,000)", budgeted=True),
-        _peer("pydantic-ai-tiered", "tiered", "pydantic-ai-harness TieredCompaction: clear, then summarise",
-              budgeted=True, needs_model=True),
+        _make_peer("pydantic-ai-clear", "clear", "pydantic-ai-harness ClearToolResults (100,000)", budgeted=True),
+        _make_peer(
+            "pydantic-ai-tiered",
+            "tiered",
+            "pydantic-ai-harness TieredCompaction: clear, then summarise",
+            budgeted=True,
+            needs_model=True,
+        ),
     ),
-    *_rows(
+    *_with_module(
         "litellm",
         ("litellm==1.110.2",),
-        _peer("litellm", "start", "litellm.compress (trigger 30,000: its default of 200,000 never fires here)"),
+        _make_peer("litellm", "start", "litellm.compress (trigger 30,000: its default of 200,000 never fires here)"),
     ),
-)  # fmt: skip
+)
 """Rows in the order of the tables. Versions are pinned: results are cached by them."""
 
 
-def peer(name: str) -> Peer:
-    """Give a row by name; raises ArgumentError listing the known ones."""
+def find_peer(name: str) -> Peer:
+    """Return a peer by name. Raises ArgumentError with the known names."""
     found = next((p for p in PEERS if p.name == name), None)
     if found is None:
         raise ArgumentError(f"unknown peer {name!r}; known: {', '.join(p.name for p in PEERS)}")

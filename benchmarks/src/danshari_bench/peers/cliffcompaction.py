@@ -1,4 +1,4 @@
-"""cliffcompaction: its proxy engine in process; it remembers by hash of the raw prefix what it replaced."""
+"""Adapter for cliffcompaction: its proxy engine in process; it finds earlier replacements by prefix hash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""distil-llm: the library call and the OpenAI proxy adapter; both are pure functions of the raw history."""
+"""Adapters for distil-llm: its library call and its OpenAI proxy adapter, both stateless."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environments of peers and kits, made on demand: one virtual environment each, pinned requirements inside."""
+"""Virtual environments of peers and kits, created on demand with pinned requirements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import danshari
 import danshari_bench
 from danshari.errors import ArgumentError
-from danshari_bench.comparison.cache import cache_home
+from danshari_bench.comparison.cache import cache_folder
 
 _MARK = "danshari.json"
 SOURCES = tuple(str(Path(package.__path__[0]).parent) for package in (danshari, danshari_bench))
@@ -25,16 +25,16 @@ class Environment:
 
     def __init__(self, name: str, requires: tuple[str, ...]) -> None:
         self.name, self.requires = name, requires
-        self.folder = cache_home() / "environments" / name
+        self.folder = cache_folder() / "environments" / name
 
     @property
     def python(self) -> Path:
-        """Give the interpreter inside."""
+        """Return the interpreter inside."""
         return self.folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
     @property
     def ready(self) -> bool:
-        """Say whether the environment stands and holds what the row asks for now."""
+        """Whether the environment exists with the current requirements."""
         try:
             mark = json.loads((self.folder / _MARK).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -42,7 +42,7 @@ class Environment:
         return bool(mark.get("requires") == list(self.requires)) and self.python.exists()
 
     def install(self) -> None:
-        """Make the environment anew; raises ArgumentError with the installer's last words if it cannot be made."""
+        """Create the environment anew. Raises ArgumentError with the installer's last output if it fails."""
         shutil.rmtree(self.folder, ignore_errors=True)
         fast = shutil.which("uv")
         if fast:
@@ -66,12 +66,16 @@ class Environment:
             raise ArgumentError(f"could not install {', '.join(self.requires)} for {self.name}:\n{said}")
 
 
-def isolated(command: list[str]) -> list[str]:
-    """Cut the network off where the system lets us (Linux namespaces); the worker refuses connections anyway."""
-    return [*_cut_off(), *command]
+def wrap_without_network(command: list[str]) -> list[str]:
+    """Return the command wrapped so that it runs without a network, where Linux namespaces allow it.
+
+    The worker refuses connections in any case.
+    """
+    return [*_network_wrapper(), *command]
 
 
-def _cut_off() -> list[str]:
+def _network_wrapper() -> list[str]:
+    """Return the `unshare` prefix that works here, or an empty list."""
     tool = shutil.which("unshare")
     if tool is None:
         return []

@@ -1,4 +1,4 @@
-"""furl-ctx: compress() on chat messages, the raw history each time."""
+"""Adapter for furl-ctx: compress() on the full chat history each time."""
 
 from __future__ import annotations
 

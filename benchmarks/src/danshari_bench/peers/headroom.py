@@ -1,4 +1,4 @@
-"""headroom-ai without its text model (weights are a download): the loop its documentation asks for."""
+"""Adapter for headroom-ai without its text model, which would need a download."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headroom import compress
 
 
 def start(_: int | None, __: Any) -> Callable[[list[Any]], list[Any]]:
-    """Hand the compressed history back each time, frozen, with the new messages."""
+    """Return a function that compresses the previous result, frozen, together with the new messages."""
     seen = 0
     state: list[Any] = []
 

@@ -1,4 +1,4 @@
-"""litellm.compress: stubs ranked by BM25 over a trigger; the retrieval tool it also returns is not used here."""
+"""Adapter for litellm.compress: stubs ranked by BM25; its retrieval tool is not used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 import litellm
 
-TRIGGER = 30_000
+LITELLM_TRIGGER = 30_000
 """Tokens."""
 
 
@@ -21,7 +21,7 @@ def start(budget: int | None, _: Any) -> Callable[[list[Any]], list[Any]]:
     def compact(messages: list[Any]) -> list[Any]:
         # it fails on content None, the usual form beside tool calls
         given = [{**m, "content": ""} if m.get("content") is None else m for m in messages]
-        shown = litellm.compress(given, "gpt-4o", compression_trigger=TRIGGER)["messages"]
+        shown = litellm.compress(given, "gpt-4o", compression_trigger=LITELLM_TRIGGER)["messages"]
         return [{**m, "content": None} if m.get("content") == "" and m.get("tool_calls") else m for m in shown]
 
     return compact

@@ -1,4 +1,7 @@
-"""pydantic-ai-harness: its compaction strategies behind their own token trigger; edits persist in the run's history."""
+"""Adapters for pydantic-ai-harness: compaction strategies, run when the history exceeds a token trigger.
+
+Edits persist in the history of the run.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +30,13 @@ from pydantic_ai_harness.compaction import (
     estimate_token_count,
 )
 
-DEFAULT = 100_000
+HARNESS_TRIGGER = 100_000
 """Tokens: the trigger of the docstring examples; there is no other default."""
-Compact = Callable[[list[Any]], list[Any]]
+HarnessCompact = Callable[[list[Any]], list[Any]]
 
 
-class History:
-    """The run's history in its own message types; what stands between two assistant turns is one request there."""
+class HarnessHistory:
+    """The history as pydantic-ai messages; everything between two assistant turns is one request there."""
 
     def __init__(self) -> None:
         self.state: list[Any] = []
@@ -41,17 +44,17 @@ class History:
         self._names: dict[str, str] = {}
         self._seen = 0
 
-    def take(self, messages: list[Any]) -> None:
-        """Append what came since the last call."""
+    def append_new(self, messages: list[Any]) -> None:
+        """Append the messages that came since the last call."""
         for message in messages[self._seen :]:
             if message["role"] == "assistant":
                 self._turns.append(message)
-                self.state.append(self._response(message))
+                self.state.append(self._make_response(message))
             else:
-                self._request(message)
+                self._append_request(message)
         self._seen = len(messages)
 
-    def _response(self, message: Any) -> Any:
+    def _make_response(self, message: Any) -> Any:
         parts: list[Any] = [TextPart(message["content"])] if message.get("content") else []
         for call in message.get("tool_calls") or ():
             function = call["function"]
@@ -59,7 +62,7 @@ class History:
             parts.append(ToolCallPart(function["name"], function["arguments"], call["id"]))
         return ModelResponse(parts, metadata={"n": len(self._turns) - 1})
 
-    def _request(self, message: Any) -> None:
+    def _append_request(self, message: Any) -> None:
         text = message.get("content") or ""
         part: Any
         if message["role"] == "tool":
@@ -72,11 +75,12 @@ class History:
         else:
             self.state.append(ModelRequest([part]))
 
-    def shown(self) -> list[Any]:
-        """Spell the history as chat messages; assistant turns are the originals."""
-        return [made for message in self.state for made in self._spelled(message)]
+    def chat_messages(self) -> list[Any]:
+        """Return the history as chat messages; assistant turns are the originals."""
+        return [made for message in self.state for made in self._to_chat(message)]
 
-    def _spelled(self, message: Any) -> list[Any]:
+    def _to_chat(self, message: Any) -> list[Any]:
+        """Convert one pydantic-ai message to chat messages."""
         if isinstance(message, ModelResponse):
             return [self._turns[message.metadata["n"]]]
         made = []
@@ -91,36 +95,36 @@ class History:
         return made
 
 
-def _start(strategy: Any, writer: Any, trigger: int) -> Compact:
-    history = History()
+def _start_strategy(strategy: Any, writer: Any, trigger: int) -> HarnessCompact:
+    history = HarnessHistory()
 
     def compact(messages: list[Any]) -> list[Any]:
-        history.take(messages)
+        history.append_new(messages)
         if estimate_token_count(history.state) > trigger:
             history.state = asyncio.run(compact_now(strategy, history.state, model=writer))
-        return history.shown()
+        return history.chat_messages()
 
     return compact
 
 
-def _writer(summarize: Callable[[str], str]) -> Any:
+def _summary_model(summarize: Callable[[str], str]) -> Any:
     return FunctionModel(lambda messages, _: ModelResponse([TextPart(summarize(messages[-1].parts[-1].content))]))
 
 
-def clear(budget: int | None, summarize: Callable[[str], str]) -> Compact:
+def clear(budget: int | None, summarize: Callable[[str], str]) -> HarnessCompact:
     """Clear old tool results."""
-    limit = budget or DEFAULT
-    return _start(ClearToolResults(max_tokens=limit), _writer(summarize), limit)
+    limit = budget or HARNESS_TRIGGER
+    return _start_strategy(ClearToolResults(max_tokens=limit), _summary_model(summarize), limit)
 
 
-def window(budget: int | None, summarize: Callable[[str], str]) -> Compact:
-    """Slide a window over the messages."""
-    limit = budget or DEFAULT
-    return _start(SlidingWindowCompaction(max_tokens=limit), _writer(summarize), limit)
+def window(budget: int | None, summarize: Callable[[str], str]) -> HarnessCompact:
+    """Keep a sliding window of messages."""
+    limit = budget or HARNESS_TRIGGER
+    return _start_strategy(SlidingWindowCompaction(max_tokens=limit), _summary_model(summarize), limit)
 
 
-def tiered(budget: int | None, summarize: Callable[[str], str]) -> Compact:
-    """Clear first, summarise if that was not enough: what its documentation recommends."""
-    limit, writer = budget or DEFAULT, _writer(summarize)
+def tiered(budget: int | None, summarize: Callable[[str], str]) -> HarnessCompact:
+    """Clear tool results first and summarise if that was not enough, as the documentation recommends."""
+    limit, writer = budget or HARNESS_TRIGGER, _summary_model(summarize)
     tiers = [ClearToolResults(max_tokens=limit), SummarizingCompaction(model=writer, max_tokens=limit)]
-    return _start(TieredCompaction(tiers=tiers, target_tokens=limit), writer, limit)
+    return _start_strategy(TieredCompaction(tiers=tiers, target_tokens=limit), writer, limit)

@@ -1,4 +1,4 @@
-"""Asks a peer's worker for its views of a session, within a time limit, and remembers them by version."""
+"""Get a peer's views of a session from its worker process, with a time limit and a cache on disk."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from danshari.replay.simulate import Compact, Contender, Setting
-from danshari_bench.comparison.cache import Store, cache_home, digest
+from danshari.replay.simulate import CompactFunction, Contender, ContenderSetting
+from danshari_bench.comparison.cache import ResultStore, cache_folder, hash_json
 from danshari_bench.peers import Peer
-from danshari_bench.peers.environment import SOURCES, Environment, isolated
+from danshari_bench.peers.environment import SOURCES, Environment, wrap_without_network
 
-LIMIT = 120.0
+SESSION_TIMEOUT = 120.0
 """Seconds a peer may take for one session."""
-PATIENCE = 3
+MAX_TIMEOUTS = 3
 """Time-outs after which a peer is not asked again in this run."""
-VIEWS = 2
+VIEWS_FORMAT = 2
 """Format number of stored views: raise it when the worker answers otherwise."""
-SEARCHED: tuple[str, ...] = ()
+EXTRA_FOLDERS: tuple[str, ...] = ()
 """Folders that workers search for modules besides danshari's own."""
 
 
-class Worker:
-    """One running interpreter of a peer; started again after it hung or died."""
+class PeerWorker:
+    """The worker process of one peer; restarted after it hung or died."""
 
-    def __init__(self, python: Path | str, *, limit: float = LIMIT) -> None:
+    def __init__(self, python: Path | str, *, limit: float = SESSION_TIMEOUT) -> None:
         self._python, self.limit = str(python), limit
         self.timeouts: Counter[str] = Counter()
         self._process: subprocess.Popen[bytes] | None = None
@@ -42,19 +42,19 @@ class Worker:
         self._errors: IO[bytes] | None = None
 
     def ask(self, job: dict[str, Any]) -> dict[str, Any]:
-        """Send one job and wait for its answer; what goes wrong is an answer with `broken`.
+        """Send one job and return its result; a failure is a result with `broken`.
 
-        After three time-outs of one function it is not asked again.
+        After three time-outs of one function the job is not sent again.
         """
         what = f"{job.get('module')}.{job.get('start')}"
-        if self.timeouts[what] >= PATIENCE:
-            return {"broken": f"gave no answer {PATIENCE} times within {self.limit:.0f} seconds (the time limit)"}
-        process = self._running()
+        if self.timeouts[what] >= MAX_TIMEOUTS:
+            return {"broken": f"gave no answer {MAX_TIMEOUTS} times within {self.limit:.0f} seconds (the time limit)"}
+        process = self._ensure_process()
         assert process.stdin is not None
         try:
             process.stdin.write(json.dumps(job).encode() + b"\n")
             process.stdin.flush()
-            line = self._line(process)
+            line = self._read_line(process)
         except (BrokenPipeError, ConnectionResetError):
             line = b""
         if line is None:
@@ -62,7 +62,7 @@ class Worker:
             self.stop()
             return {"broken": f"no answer within {self.limit:.0f} seconds (the time limit)"}
         if not line:
-            said = self._last_words()
+            said = self._last_error_line()
             self.stop()
             return {"broken": f"the process ended: {said}"}
         try:
@@ -74,7 +74,8 @@ class Worker:
             return {"broken": f"printed garbage instead of an answer: {line[:80]!r}"}
         return value
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _ensure_process(self) -> subprocess.Popen[bytes]:
+        """Return the worker process, starting it without network and with an empty home folder if it does not run."""
         if self._process is None or self._process.poll() is not None:
             self.stop()
             self._home = tempfile.TemporaryDirectory(prefix="danshari-peer-")
@@ -82,12 +83,12 @@ class Worker:
             environ = {
                 "PATH": os.environ.get("PATH", ""),
                 "HOME": self._home.name,
-                "PYTHONPATH": os.pathsep.join([*SOURCES, *SEARCHED]),
+                "PYTHONPATH": os.pathsep.join([*SOURCES, *EXTRA_FOLDERS]),
                 "PYTHONHASHSEED": "0",
-                "TIKTOKEN_CACHE_DIR": ranks(Path(self._python)),
+                "TIKTOKEN_CACHE_DIR": tokenizer_folder(Path(self._python)),
             }
             self._process = subprocess.Popen(
-                isolated([self._python, "-m", "danshari_bench.peers.worker"]),
+                wrap_without_network([self._python, "-m", "danshari_bench.peers.worker"]),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
@@ -97,8 +98,8 @@ class Worker:
             )
         return self._process
 
-    def _line(self, process: subprocess.Popen[bytes]) -> bytes | None:
-        """Read one line; None when time is up."""
+    def _read_line(self, process: subprocess.Popen[bytes]) -> bytes | None:
+        """Read one line; return None after the time limit."""
         assert process.stdout is not None
         until, got = time.monotonic() + self.limit, bytearray()
         with selectors.DefaultSelector() as waiting:
@@ -113,7 +114,7 @@ class Worker:
                 got += piece
         return bytes(got)
 
-    def _last_words(self) -> str:
+    def _last_error_line(self) -> str:
         if self._errors is None:
             return ""
         self._errors.seek(0)
@@ -121,7 +122,7 @@ class Worker:
         return lines[-1][:300] if lines else "without a word"
 
     def stop(self) -> None:
-        """End the interpreter."""
+        """Kill the process and its children and clean up."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
                 os.killpg(self._process.pid, signal.SIGKILL)  # the children too
@@ -140,28 +141,28 @@ class Worker:
             self._errors = None
 
 
-def ranks(python: Path) -> str:
-    """Find tokenizer files that some package ships, so that peers which count with tiktoken run offline."""
+def tokenizer_folder(python: Path) -> str:
+    """Return the folder of tokenizer files that litellm ships, so that tiktoken works offline; empty if none."""
     for file in python.parent.parent.glob("lib/python*/site-packages/litellm/litellm_core_utils/tokenizers"):
         return str(file)
     return ""
 
 
-_workers: dict[str, Worker] = {}
+_workers: dict[str, PeerWorker] = {}
 
 
-def views_of(peer: Peer, setting: Setting, store: Store | None = None) -> dict[str, Any]:
-    """Get a peer's views of a session, from the store where they were made before."""
-    store = store or Store(cache_home() / "views")
+def fetch_views(peer: Peer, setting: ContenderSetting, store: ResultStore | None = None) -> dict[str, Any]:
+    """Return a peer's views of a session, from the cache if they were made before."""
+    store = store or ResultStore(cache_folder() / "views")
     file = Path(__file__).parent / f"{peer.module.rsplit('.', 1)[-1]}.py"
     adapter = file.read_text(encoding="utf-8") if file.is_file() else peer.module
     messages, cuts = setting.needs.session.messages, [r.cut for r in setting.needs.rounds]
-    key = digest(VIEWS, peer.name, peer.requires, peer.start, adapter, setting.budget, messages, cuts)
+    key = hash_json(VIEWS_FORMAT, peer.name, peer.requires, peer.start, adapter, setting.budget, messages, cuts)
     found = store.get(key)
     if found is None:
         environment = Environment(peer.environment, peer.requires)
         python = str(environment.python) if peer.requires else sys.executable
-        worker = _workers.setdefault(python, Worker(python))
+        worker = _workers.setdefault(python, PeerWorker(python))
         module = peer.module if "." in peer.module else f"danshari_bench.peers.{peer.module}"
         job = {"module": module, "start": peer.start, "budget": setting.budget, "messages": messages, "cuts": cuts}
         found = worker.ask(job)
@@ -170,11 +171,12 @@ def views_of(peer: Peer, setting: Setting, store: Store | None = None) -> dict[s
     return dict(found)
 
 
-def contender(peer: Peer) -> Contender:
-    """Make a contender that shows what the peer answered."""
+def make_peer_contender(peer: Peer) -> Contender:
+    """Return a contender that sends the views of a peer."""
 
-    def start(setting: Setting) -> Compact:
-        found = views_of(peer, setting)
+    def start(setting: ContenderSetting) -> CompactFunction:
+        """Fetch the views of one session and return a function that returns them in order."""
+        found = fetch_views(peer, setting)
         if "broken" in found:
             raise RuntimeError(found["broken"])
         setting.faults += [f"request {number}: {text}" for number, text in found["faults"]]

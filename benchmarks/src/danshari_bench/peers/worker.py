@@ -1,7 +1,8 @@
-"""Runs inside a peer's environment: one JSON job a line in, one JSON answer a line out, no network.
+"""Worker inside a peer's environment: one JSON job per line in, one JSON result per line out, no network.
 
-A job names the adapter file, the function that starts the peer, the chat messages and the places where requests went
-out. The answer holds each view as numbers into a pool: the session's own messages first, then whatever is new.
+A job names the adapter module, the function that starts the peer, the chat messages and the request
+boundaries. The result holds each view as indices into a list: the session's own messages first,
+then new ones.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ _HEAD = 600
 _WORD = re.compile(r"[A-Za-z]\w*(?:[._]\w+)+|[a-z]+[A-Z]\w+|\d{4,}")
 
 
-def summarize(text: str) -> str:
-    """Stand in for a model, the same for every peer: the beginning, then the newest distinct lines that add a name."""
+def make_summary(text: str) -> str:
+    """Return a summary without a model, the same for every peer.
+
+    It is the beginning of the text and the newest distinct lines that add a name.
+    """
     kept: list[str] = []
     left = _SUMMARY - _HEAD
     seen: set[str] = set()
@@ -37,8 +41,8 @@ def summarize(text: str) -> str:
     return "\n".join([text[:_HEAD].strip(), *reversed(kept)])
 
 
-def no_network() -> None:
-    """Make every connection fail, so that a peer that wants one says so."""
+def block_network() -> None:
+    """Make every connection attempt raise an error."""
 
     def refuse(*_: Any) -> NoReturn:
         raise OSError("benchmarks run without a network")
@@ -48,25 +52,25 @@ def no_network() -> None:
     setattr(socket, "getaddrinfo", refuse)  # noqa: B010  (its type knows one signature only)
 
 
-def answer(job: dict[str, Any]) -> dict[str, Any]:
-    """Run one session."""
+def run_job(job: dict[str, Any]) -> dict[str, Any]:
+    """Run a peer on one session and return its views, faults, model calls and milliseconds."""
     calls: list[tuple[int, int]] = []
 
-    def scripted(text: str) -> str:
-        summary = summarize(text)
+    def count_and_summarize(text: str) -> str:
+        summary = make_summary(text)
         calls.append((len(text), len(summary)))
         return summary
 
     module = importlib.import_module(job["module"])
-    compact: Callable[[list[Any]], Sequence[Any]] = getattr(module, job["start"])(job["budget"], scripted)
+    compact: Callable[[list[Any]], Sequence[Any]] = getattr(module, job["start"])(job["budget"], count_and_summarize)
     messages = job["messages"]
-    pool: dict[Any, int] = {_key(m): n for n, m in reversed(list(enumerate(messages)))}
+    pool: dict[Any, int] = {_message_key(m): n for n, m in reversed(list(enumerate(messages)))}
     new: list[Any] = []
     views, faults, spent = [], [], []
     for number, cut in enumerate(job["cuts"], 1):
         started = time.perf_counter()
         try:
-            given = [_copy(m) for m in messages[:cut]]
+            given = [_copy_message(m) for m in messages[:cut]]
             view = list(compact(given))
         except Exception as fault:  # noqa: BLE001  (a peer's fault is a result)
             faults.append([number, f"{type(fault).__name__}: {fault}"[:300]])
@@ -79,7 +83,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
             if at is not None and message == messages[at]:
                 shown.append(at)
                 continue
-            key = _key(message)
+            key = _message_key(message)
             if key not in pool:
                 pool[key] = len(messages) + len(new)
                 new.append(message)
@@ -88,26 +92,26 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     return {"views": views, "new": new, "faults": faults, "calls": calls, "milliseconds": spent}
 
 
-def _copy(message: Any) -> Any:
+def _copy_message(message: Any) -> Any:
     """Copy what a peer might write to; texts are shared."""
     if isinstance(message, dict):
-        return {k: _copy(v) for k, v in message.items()}
-    return [_copy(v) for v in message] if isinstance(message, list) else message
+        return {k: _copy_message(v) for k, v in message.items()}
+    return [_copy_message(v) for v in message] if isinstance(message, list) else message
 
 
-def _key(message: Any) -> str:
+def _message_key(message: Any) -> str:
     return json.dumps(message, sort_keys=True)
 
 
 def main() -> None:
-    """Answer jobs until the input ends; whatever the peer prints goes to standard error."""
+    """Run jobs until the input ends; output that the peer prints goes to standard error."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    no_network()
+    block_network()
     for line in sys.stdin:
         try:
-            said = answer(json.loads(line))
+            said = run_job(json.loads(line))
         except Exception as fault:  # noqa: BLE001
             said = {"broken": f"{type(fault).__name__}: {fault}"[:500]}
         answers.write(json.dumps(said) + "\n")

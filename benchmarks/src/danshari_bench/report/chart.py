@@ -1,6 +1,6 @@
-"""Small charts as SVG that follow the page's light or dark colours; no script, no dependency.
+"""Small SVG charts that follow the page's light or dark theme, without scripts or dependencies.
 
-Plotting libraries fix their colours in the file or need a script to switch them; these few marks do not.
+Plotting libraries write fixed colours into the file or need a script to switch them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-SMALL, WIDE = (560, 400), (1120, 560)
+SMALL_SIZE, WIDE_SIZE = (560, 400), (1120, 560)
 """Width and height of a chart beside another, and of one alone."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 16, 14, 42
 
@@ -41,6 +41,8 @@ class Axis:
 
 
 class _Frame:
+    """Maps values to pixel positions and draws axes, grid and titles."""
+
     def __init__(self, x: Axis, y: Axis, size: tuple[int, int]) -> None:
         self.x_axis, self.y_axis = x, y
         self.width, self.height = size
@@ -55,7 +57,8 @@ class _Frame:
         share = (max(value, axis.low) - axis.low) / (axis.high - axis.low)
         return self.height - _BOTTOM - share * (self.height - _TOP - _BOTTOM)
 
-    def drawn(self) -> list[str]:
+    def draw(self) -> list[str]:
+        """Return the SVG elements of grid, ticks and axis titles."""
         left, right, bottom, top = _LEFT, self.width - _RIGHT, self.height - _BOTTOM, _TOP
         parts = []
         for tick in (t for t in self.y_axis.ticks if t >= self.y_axis.low):
@@ -73,10 +76,10 @@ class _Frame:
         return parts
 
 
-def scatter(series: Sequence[Series], x: Axis, y: Axis, *, title: str, size: tuple[int, int] = SMALL) -> str:
-    """Draw points and curves; every point tells its name and values on hover."""
+def draw_scatter(series: Sequence[Series], x: Axis, y: Axis, *, title: str, size: tuple[int, int] = SMALL_SIZE) -> str:
+    """Return an SVG chart of points and curves; hovering over a point shows its name and values."""
     frame = _Frame(x, y, size)
-    parts = [f'<svg viewBox="0 0 {size[0]} {size[1]}" role="img" aria-label="{escape(title)}">', *frame.drawn()]
+    parts = [f'<svg viewBox="0 0 {size[0]} {size[1]}" role="img" aria-label="{escape(title)}">', *frame.draw()]
     taken: list[tuple[float, float, float]] = []
     for one in series:
         points = [(frame.x(a), frame.y(b)) for a, b in one.points]
@@ -94,12 +97,12 @@ def scatter(series: Sequence[Series], x: Axis, y: Axis, *, title: str, size: tup
                              f"<title>{escape(one.name)}: {value_x:.2f}, {value_y:.2f}</title></circle>")  # fmt: skip
     for one in series:
         if one.label and one.points:
-            parts.append(_label(one, frame, taken))
+            parts.append(_draw_label(one, frame, taken))
     return "\n".join([*parts, "</svg>"])
 
 
-def _label(one: Series, frame: _Frame, taken: list[tuple[float, float, float]]) -> str:
-    """Write a name beside its last point, moved up or down until it covers no other."""
+def _draw_label(one: Series, frame: _Frame, taken: list[tuple[float, float, float]]) -> str:
+    """Return the name of a series beside its last point, moved up or down until it overlaps no other label."""
     a, b = frame.x(one.points[-1][0]), frame.y(one.points[-1][1])
     wide = 6.1 * len(one.name)
     left = a + 9 + wide > frame.width - _RIGHT
@@ -123,10 +126,10 @@ class Bar:
     """(what it is, share)."""
 
 
-def stacked(bars: Sequence[Bar], colours: dict[str, str], *, title: str, least: float = 0.0) -> str:
-    """Draw horizontal stacked bars between `least` and 1, with a legend."""
+def draw_stacked_bars(bars: Sequence[Bar], colours: dict[str, str], *, title: str, least: float = 0.0) -> str:
+    """Return an SVG chart of horizontal stacked bars from `least` to 1, with a legend."""
     row, left, top = 19, 148, 30
-    height, width = top + row * len(bars) + 22, SMALL[0]
+    height, width = top + row * len(bars) + 22, SMALL_SIZE[0]
     scale = (width - left - 16) / (1 - least)
     parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}">']
     place = left

@@ -1,4 +1,4 @@
-"""The HTML report: what a person should see in a minute, and the tables behind it. One file, no script, no network."""
+"""The HTML report of a comparison: charts first, then tables; one file without scripts or network."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from string import Template
 from typing import Any
 
 from danshari_bench.report.chart import (
-    WIDE,
+    WIDE_SIZE,
     Axis,
     Bar,
     Series,
-    scatter,
-    stacked,
+    draw_scatter,
+    draw_stacked_bars,
 )
 from danshari_bench.report.tables import (
-    OURS,
+    POLICY_COLOURS,
     faults_table,
     headline_table,
     money_table,
@@ -25,13 +25,13 @@ from danshari_bench.report.tables import (
     state_table,
 )
 
-Row = Mapping[str, Any]
+ReportRow = Mapping[str, Any]
 _BANDS = (("hot", "up to 3 rounds old"), ("warm", "4–10"), ("cold", "over 10"))
 _LADDER = {"supported": "var(--s)", "pointer": "var(--p)", "retrieved": "var(--r)", "lost": "var(--l)"}
 
 
 def write_report(found: Mapping[str, Any]) -> str:
-    """Write the page for a result of `compare`."""
+    """Return the HTML page for a result of `compare_contenders`. Raises ValueError if it has no rows."""
     groups = list(dict.fromkeys(r["group"] for r in found["rows"]))
     if not groups:
         raise ValueError("the result holds no rows")
@@ -43,13 +43,13 @@ def write_report(found: Mapping[str, Any]) -> str:
         f"all · commit {found['commit']} · atoms {found['atoms']['variant']} {found['atoms']['version']} "
         f"({found['atoms']['hash']})"
     )
-    body = [_plots(rows, found), _bars(rows), *_tables(found, groups, rows), _limits(found)]
+    body = [_draw_plots(rows, found), _draw_bars(rows), *_tables(found, groups, rows), _limitations(found)]
     return Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8")).substitute(
-        title=title, subtitle=escape(subtitle), lead=_lead(rows), body="\n".join(body)
+        title=title, subtitle=escape(subtitle), lead=_summary_text(rows), body="\n".join(body)
     )
 
 
-def _lead(rows: Sequence[Row]) -> str:
+def _summary_text(rows: Sequence[ReportRow]) -> str:
     mine = [r for r in rows if r["contender"] == "balanced" and r["budget"] is None]
     if not mine:
         return "Every contender lived through every session round by round; doing nothing is 1 in every figure."
@@ -68,52 +68,56 @@ def _percent(value: float | None) -> str:
 
 
 def _colour(name: str) -> str:
-    return OURS.get(name, "var(--peer)")
+    return POLICY_COLOURS.get(name, "var(--peer)")
 
 
-def _plots(rows: Sequence[Row], found: Mapping[str, Any]) -> str:
+def _draw_plots(rows: Sequence[ReportRow], found: Mapping[str, Any]) -> str:
+    """Return the charts of SAR against tokens and against dollars."""
     bound = next((b for b in found["bounds"] if b["group"] == rows[0]["group"]), None)
     axis = Axis(title="actions with all they needed (SAR)", low=0.2)
-    still = [r["contender"] for r in _defaults(rows) if r["contender"] != "off" and not r["void"] and _does_nothing(r)]
-    void = [r["contender"] for r in _defaults(rows) if r["void"]]
+    still = [
+        r["contender"] for r in _default_rows(rows) if r["contender"] != "off" and not r["void"] and _does_nothing(r)
+    ]
+    void = [r["contender"] for r in _default_rows(rows) if r["void"]]
     valid = [r for r in rows if r["contender"] not in void]
     moved = [r for r in valid if r["budget"] is not None or not _does_nothing(r) or r["contender"] == "off"]
-    tokens = scatter(
-        [*_bounds(bound), *_series(moved, lambda r: r["tokens"], "first")],
-        Axis(title="tokens sent, of doing nothing"), axis, title="SAR against tokens", size=WIDE,
+    tokens = draw_scatter(
+        [*_bounds_series(bound), *_series(moved, lambda r: r["tokens"], "first")],
+        Axis(title="tokens sent, of doing nothing"), axis, title="SAR against tokens", size=WIDE_SIZE,
     )  # fmt: skip
     note = f" Like doing nothing at their own triggers: {', '.join(still)}." if still else ""
     note += f" Void, for a view was invalid or it could not be started: {', '.join(void)}." if void else ""
-    first = _figure(tokens, "Rings: own defaults at cache read .10. Small dots joined: the same contender told to stay below "
+    first = _figure_html(tokens, "Rings: own defaults at cache read .10. Small dots joined: the same contender told to stay below "
                     "10, 20, 30, 50 and 70 % of the session's largest context. Dashed: lines kept at random, and the newest "
                     f"only. The line at the left: what a clairvoyant would need to keep.{note}")  # fmt: skip
     figures = []
     for vector in [v for v in (".10", ".025") if any(r["vector"] == v for r in rows)]:
-        chart = scatter(
+        chart = draw_scatter(
             _series([r for r in moved if r["vector"] == vector and r["budget"] is None], _dollars, vector),
             Axis(title=f"input dollars, of doing nothing (cache read {vector})", high=2.0,
                  ticks=(0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75, 2)),
             axis, title=f"SAR against dollars at {vector}",
         )  # fmt: skip
-        figures.append(_figure(chart, f"Cache read {vector}. Right of 1 a contender costs more than doing nothing; beyond "
+        figures.append(_figure_html(chart, f"Cache read {vector}. Right of 1 a contender costs more than doing nothing; beyond "
                                       "2 it stands at the edge."))  # fmt: skip
     return f'<h2>Kept, against sent and paid</h2>{first}<div class="plots">{"".join(figures)}</div>'
 
 
-def _does_nothing(row: Row) -> bool:
+def _does_nothing(row: ReportRow) -> bool:
     return abs(row["tokens"] - 1) < 0.005 and row["sar"]["value"] in (None, 1.0)
 
 
-def _dollars(row: Row) -> float:
+def _dollars(row: ReportRow) -> float:
     value: float = row["dollars"]["value"]
     return value
 
 
-def _figure(chart: str, caption: str) -> str:
+def _figure_html(chart: str, caption: str) -> str:
     return f"<figure>{chart}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
-def _series(rows: Sequence[Row], x: Any, vector: str) -> list[Series]:
+def _series(rows: Sequence[ReportRow], x: Any, vector: str) -> list[Series]:
+    """Return the chart series of each contender: the curve over budgets and the point at its defaults."""
     made = []
     for name in dict.fromkeys(r["contender"] for r in rows):
         mine = [r for r in rows if r["contender"] == name and r["sar"]["value"] is not None]
@@ -129,7 +133,8 @@ def _series(rows: Sequence[Row], x: Any, vector: str) -> list[Series]:
     return made
 
 
-def _bounds(bound: Row | None) -> list[Series]:
+def _bounds_series(bound: ReportRow | None) -> list[Series]:
+    """Return the chart series of the bounds: random lines, newest lines, clairvoyant."""
     if bound is None:
         return []
     made = []
@@ -144,8 +149,9 @@ def _bounds(bound: Row | None) -> list[Series]:
     return made
 
 
-def _bars(rows: Sequence[Row]) -> str:
-    own = _defaults(rows)
+def _draw_bars(rows: Sequence[ReportRow]) -> str:
+    """Return the chart of supported, pointer, retrieved and lost references, and the table by age."""
+    own = _default_rows(rows)
     ladder, bands = [], []
     for row in own:
         total = sum(row[k][1] for k, _ in _BANDS if row[k])
@@ -158,7 +164,7 @@ def _bars(rows: Sequence[Row]) -> str:
     if not ladder:
         return "<h2>Where lost references went</h2><p>No action referred to anything seen before.</p>"
     least = max(0.0, min(b.parts[0][1] for b in ladder) - 0.05)
-    chart = stacked(ladder, _LADDER, title="credit ladder", least=round(least, 1))
+    chart = draw_stacked_bars(ladder, _LADDER, title="credit ladder", least=round(least, 1))
     head = "".join(f"<th>{escape(text)}</th>" for _, text in _BANDS)
     body = "".join(
         f"<tr><td>{escape(name)}</td>"
@@ -169,7 +175,7 @@ def _bars(rows: Sequence[Row]) -> str:
     n = ", ".join(f"{text}: {own[0][k][1]:.0f}" for k, text in _BANDS if own[0][k])
     return (
         '<h2>Where lost references went</h2><div class="plots">'
-        + _figure(chart, "Every reference at cache read .10. Supported: on a line that carries it. Pointer: its source is "
+        + _figure_html(chart, "Every reference at cache read .10. Supported: on a line that carries it. Pointer: its source is "
                   "still named and unchanged, one call away. Retrieved: one blind search finds it. Lost: none of these. "
                   "Only what is supported is free; the rest costs a round.")
         + f"<figure><table><tr><th>supported, by age</th>{head}</tr>{body}</table><figcaption>References by age ({n})."
@@ -177,17 +183,17 @@ def _bars(rows: Sequence[Row]) -> str:
     )  # fmt: skip
 
 
-def _defaults(rows: Sequence[Row]) -> list[Row]:
-    """Give each contender's row at its own defaults and the first price vector it has."""
-    seen: dict[str, Row] = {}
+def _default_rows(rows: Sequence[ReportRow]) -> list[ReportRow]:
+    """Return each contender's row at its defaults and the first price vector it has."""
+    seen: dict[str, ReportRow] = {}
     for row in rows:
         if row["budget"] is None:
             seen.setdefault(row["contender"], row)
     return list(seen.values())
 
 
-def _tables(found: Mapping[str, Any], groups: Sequence[str], rows: Sequence[Row]) -> list[str]:
-    own = _defaults(rows)
+def _tables(found: Mapping[str, Any], groups: Sequence[str], rows: Sequence[ReportRow]) -> list[str]:
+    own = _default_rows(rows)
     made = ["<h2>Pooled</h2>", headline_table(own), "<h2>Dollars at four price vectors</h2>", money_table(rows)]
     made += ["<h2>State, rules and honesty</h2>", state_table(own), "<h2>What went wrong</h2>", faults_table(own)]
     made.append("<h2>By source</h2>")
@@ -195,12 +201,13 @@ def _tables(found: Mapping[str, Any], groups: Sequence[str], rows: Sequence[Row]
         mine = [r for r in found["rows"] if r["group"] == group]
         summary = f"{escape(group)}: {mine[0]['sessions']} sessions, {mine[0]['requests']} requests"
         made.append(f"<details{' open' if group == groups[2:3] else ''}><summary>{summary}</summary>"
-                    f"{headline_table(_defaults(mine))}{money_table(mine)}</details>")  # fmt: skip
+                    f"{headline_table(_default_rows(mine))}{money_table(mine)}</details>")  # fmt: skip
     made.append(f"<details><summary>All sessions</summary>{sessions_table(found['sessions'])}</details>")
     return made
 
 
-def _limits(found: Mapping[str, Any]) -> str:
+def _limitations(found: Mapping[str, Any]) -> str:
+    """Return the section on what the figures cannot show, and the reading notes."""
     notes = "".join(f"<li>{escape(note)}</li>" for note in found["notes"])
     return (
         "<h2>What these figures cannot show</h2><p>They see only what reaches the arguments of tool calls: understanding, "

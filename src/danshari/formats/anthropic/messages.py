@@ -1,4 +1,4 @@
-"""Anthropic Messages: content blocks, thinking signatures, cache marks, `role: "system"` in mid-conversation."""
+"""Anthropic Messages: content blocks, thinking signatures, cache marks, system messages in between."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from danshari.core.items import Item, Piece, canonical
+from danshari.core.items import Item, Piece, canonical_json
 from danshari.formats.anthropic.rules import check_anthropic
 from danshari.formats.base import (
     FILE_TOKENS,
@@ -16,31 +16,39 @@ from danshari.formats.base import (
     Format,
     Message,
     Problem,
-    opaque,
-    plain,
-    text_of,
+    as_plain_value,
+    opaque_piece,
+    string_or_empty,
 )
 
 _MEDIA = {"image": IMAGE_TOKENS, "document": FILE_TOKENS}
-_OWN = {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use", "document", "search_result"}
-BETA = "thinking-binding-controls-2026-08-01"
+_OWN_TYPES = {
+    "tool_use",
+    "tool_result",
+    "thinking",
+    "redacted_thinking",
+    "server_tool_use",
+    "document",
+    "search_result",
+}
+THINKING_BINDING_BETA = "thinking-binding-controls-2026-08-01"
 """Beta header that `prefix_mismatch_behavior` needs (platform docs, preserved thinking, 2026-10)."""
 
 
-class Anthropic(Format):
-    """Reads and patches Messages API messages."""
+class AnthropicMessages(Format):
+    """Reads and changes Anthropic Messages API messages."""
 
     name = "anthropic"
 
     def sign(self, message: Message) -> bool:
-        """Tool and thinking blocks, and images with a `source`, are this format's own."""
+        """Return whether the message has blocks that only this format has (tools, thinking, cache marks)."""
         content = message.get("content")
         if not isinstance(content, list) or "role" not in message:
             return False
-        for block in map(plain, content):
+        for block in map(as_plain_value, content):
             if isinstance(block, Mapping):
                 kind = block.get("type")
-                if kind in _OWN or (kind == "image" and "source" in block) or "cache_control" in block:
+                if kind in _OWN_TYPES or (kind == "image" and "source" in block) or "cache_control" in block:
                     return True
         return False
 
@@ -49,14 +57,15 @@ class Anthropic(Format):
         role: Any = message.get("role")
         content = message.get("content")
         if role not in ("user", "assistant", "system"):
-            return [opaque(message, "user")]
+            return [opaque_piece(message, "user")]
         if isinstance(content, str):
             return [Piece(kind="text", role=role, text=content)]
         if not isinstance(content, list):
-            return [opaque(message, role)] if content is not None else []
-        return [piece for block in content for piece in self._block(plain(block), role)]
+            return [opaque_piece(message, role)] if content is not None else []
+        return [piece for block in content for piece in self._block_pieces(as_plain_value(block), role)]
 
-    def _block(self, block: Any, role: Any) -> list[Piece]:
+    def _block_pieces(self, block: Any, role: Any) -> list[Piece]:
+        """Split one content block into pieces. An unknown block becomes one opaque piece."""
         kind = block.get("type") if isinstance(block, Mapping) else None
         if kind == "text" and isinstance(block.get("text"), str):
             return [Piece(kind="text", role=role, text=block["text"], raw=None)]
@@ -68,33 +77,38 @@ class Anthropic(Format):
                     kind="call",
                     role=role,
                     text=text,
-                    name=text_of(block.get("name")),
-                    call=text_of(block.get("id")),
-                    body=canonical(arguments),
+                    name=string_or_empty(block.get("name")),
+                    call=string_or_empty(block.get("id")),
+                    body=canonical_json(arguments),
                 )
             ]
         if kind == "tool_result":
-            return self._result(block)
+            return self._result_pieces(block)
         if kind == "thinking":
-            text, signature = text_of(block.get("thinking")), text_of(block.get("signature"))
+            text, signature = string_or_empty(block.get("thinking")), string_or_empty(block.get("signature"))
             return [Piece(kind="reasoning", role=role, text=text, bound=bool(signature), body=text + signature)]
         if kind == "redacted_thinking":
-            data = text_of(block.get("data"))
+            data = string_or_empty(block.get("data"))
             return [
                 Piece(kind="reasoning", role=role, text="", bound=True, body=data, weight=len(data) // 6, raw=block)
             ]
         if kind in _MEDIA:
-            return [Piece(kind="media", role=role, text="", body=canonical(block), weight=_weight(block), raw=block)]
-        return [opaque(block, role)]
+            return [
+                Piece(
+                    kind="media", role=role, text="", body=canonical_json(block), weight=_media_tokens(block), raw=block
+                )
+            ]
+        return [opaque_piece(block, role)]
 
-    def _result(self, block: Mapping[str, Any]) -> list[Piece]:
-        call = text_of(block.get("tool_use_id"))
+    def _result_pieces(self, block: Mapping[str, Any]) -> list[Piece]:
+        """Split a tool_result block: one piece of text, then a piece for each other part."""
+        call = string_or_empty(block.get("tool_use_id"))
         failed = block.get("is_error") is True
         content = block.get("content")
         if not isinstance(content, list):
-            return [Piece(kind="result", role="tool", text=text_of(content), call=call, failed=failed)]
-        parts = [plain(part) for part in content]
-        text = "\n".join(text_of(p.get("text")) for p in parts if _is_text(p))
+            return [Piece(kind="result", role="tool", text=string_or_empty(content), call=call, failed=failed)]
+        parts = [as_plain_value(part) for part in content]
+        text = "\n".join(string_or_empty(p.get("text")) for p in parts if _is_text(p))
         found = [Piece(kind="result", role="tool", text=text, call=call, failed=failed)]
         for part in parts:
             if isinstance(part, Mapping) and part.get("type") in _MEDIA:
@@ -104,13 +118,13 @@ class Anthropic(Format):
                         role="tool",
                         text="",
                         call=call,
-                        body=canonical(part),
-                        weight=_weight(part),
+                        body=canonical_json(part),
+                        weight=_media_tokens(part),
                         raw=part,
                     )
                 )
             elif not _is_text(part):
-                found.append(opaque(part, "tool", call))
+                found.append(opaque_piece(part, "tool", call))
         return found
 
     def patch(self, message: Message, changes: Changes) -> Message | None:
@@ -122,20 +136,24 @@ class Anthropic(Format):
         out = []
         at = 0
         for block in content:
-            kept, used = self._patched(block, changes, at)
+            kept, used = self._patch_block(block, changes, at)
             at += used
             if kept is not None:
                 out.append(kept)
-        if not any(_kind(b) not in ("thinking", "redacted_thinking") for b in out):
+        if not any(_block_type(b) not in ("thinking", "redacted_thinking") for b in out):
             return None
         return {**message, "content": out}
 
-    def _patched(self, block: Any, changes: Changes, at: int) -> tuple[Any, int]:
-        used = len(self._block(plain(block), "user"))
+    def _patch_block(self, block: Any, changes: Changes, at: int) -> tuple[Any, int]:
+        """Change one block. Returns the block (None if it is removed) and the number of pieces it holds.
+
+        `at` is the ordinal of its first piece.
+        """
+        used = len(self._block_pieces(as_plain_value(block), "user"))
         if not any(n in changes for n in range(at, at + used)):
             return block, used
-        block = plain(block)
-        kind = _kind(block)
+        block = as_plain_value(block)
+        kind = _block_type(block)
         if changes.get(at, "") is None:
             return None, used
         if kind == "text":
@@ -143,7 +161,7 @@ class Anthropic(Format):
         if kind == "tool_use":
             return {**block, "input": json.loads(changes[at] or "{}")}, used
         if kind == "tool_result":
-            return _patched_result(block, changes, at), used
+            return _patch_result(block, changes, at), used
         return block, used
 
     def append_text(self, message: Message, text: str) -> Message:
@@ -157,37 +175,48 @@ class Anthropic(Format):
         return {"role": "user", "content": [{"type": "text", "text": text}]}
 
     def begins_turn(self, message: Message, before: Message | None) -> bool:
-        """Consecutive assistant messages are one turn: the provider merges them."""
+        """Return whether a turn begins. Consecutive assistant messages are one turn, as for the provider."""
         return message.get("role") == "assistant" and not (before is not None and before.get("role") == "assistant")
 
     def settle(self, out: list[Any], messages: Sequence[Any]) -> None:
-        """Move the cache mark of a message that left to the nearest earlier message that stayed unmarked."""
+        """Move the cache mark of a removed message to the nearest message before it that is still there.
+
+        Nothing is moved if that message has a mark already.
+        """
         for at, message in enumerate(messages):
-            if out[at] is not GONE or (mark := _mark(plain(message))) is None:
+            if out[at] is not GONE or (mark := _find_cache_mark(as_plain_value(message))) is None:
                 continue
             before = next(
-                (n for n in range(at - 1, -1, -1) if out[n] is not GONE and isinstance(plain(out[n]), Mapping)), None
+                (
+                    n
+                    for n in range(at - 1, -1, -1)
+                    if out[n] is not GONE and isinstance(as_plain_value(out[n]), Mapping)
+                ),
+                None,
             )
-            if before is not None and _mark(plain(out[before])) is None:
-                out[before] = _marked(plain(out[before]), mark)
+            if before is not None and _find_cache_mark(as_plain_value(out[before])) is None:
+                out[before] = _set_cache_mark(as_plain_value(out[before]), mark)
 
     def build(self, items: Sequence[Item], lost: list[str] | None = None) -> list[Any]:
-        """Make messages with alternating sides; results first in their user message."""
+        """Build messages that alternate between user and assistant, with results first in a user message."""
         from danshari.formats.build import build_anthropic
 
         return build_anthropic(items, [] if lost is None else lost)
 
     def check(self, payload: object) -> list[Problem]:
-        """Check sides, pairing, block order, thinking, cache marks and encoding."""
+        """List the broken rules: alternation, pairing, block order, thinking, cache marks, encoding."""
         return check_anthropic(self.messages(payload))
 
     def hints(self) -> dict[str, Any]:
-        """Ask the provider to drop thinking whose prefix changed, instead of a 400."""
-        return {"thinking": {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}, "betas": [BETA]}
+        """Return the request fields that make the provider drop thinking whose prefix changed, instead of a 400."""
+        return {
+            "thinking": {"block_binding": {"prefix_mismatch_behavior": "drop_block"}},
+            "betas": [THINKING_BINDING_BETA],
+        }
 
 
-def _kind(block: Any) -> Any:
-    block = plain(block)
+def _block_type(block: Any) -> Any:
+    block = as_plain_value(block)
     return block.get("type") if isinstance(block, Mapping) else None
 
 
@@ -195,7 +224,8 @@ def _is_text(part: Any) -> bool:
     return isinstance(part, Mapping) and part.get("type") == "text"
 
 
-def _weight(block: Mapping[str, Any]) -> int:
+def _media_tokens(block: Mapping[str, Any]) -> int:
+    """Estimate the tokens of an image or document block from its encoded size."""
     source = block.get("source")
     data = source.get("data") if isinstance(source, Mapping) else None
     if block.get("type") == "document" and isinstance(data, str):
@@ -205,31 +235,35 @@ def _weight(block: Mapping[str, Any]) -> int:
     return _MEDIA.get(str(block.get("type")), IMAGE_TOKENS)
 
 
-def _patched_result(block: Mapping[str, Any], changes: Changes, at: int) -> dict[str, Any]:
+def _patch_result(block: Mapping[str, Any], changes: Changes, at: int) -> dict[str, Any]:
+    """Change the text of a tool_result block and remove those of its media that `changes` remove."""
     content = block.get("content")
     if not isinstance(content, list):
         return {**block, "content": changes[at]} if at in changes else dict(block)
-    rest = [part for part in content if not _is_text(plain(part))]
+    rest = [part for part in content if not _is_text(as_plain_value(part))]
     kept = [part for n, part in enumerate(rest, at + 1) if changes.get(n, "") is not None]
-    texts: list[Any] = [part for part in content if _is_text(plain(part))]
+    texts: list[Any] = [part for part in content if _is_text(as_plain_value(part))]
     if at in changes:
-        marks = {k: v for part in texts for k, v in plain(part).items() if k == "cache_control"}
-        texts = [{**(plain(texts[0]) if texts else {"type": "text"}), "text": changes[at], **marks}]
+        marks = {k: v for part in texts for k, v in as_plain_value(part).items() if k == "cache_control"}
+        texts = [{**(as_plain_value(texts[0]) if texts else {"type": "text"}), "text": changes[at], **marks}]
     return {**block, "content": texts + kept}
 
 
-def _mark(message: Message) -> Any:
+def _find_cache_mark(message: Message) -> Any:
+    """Return the first cache mark in a message, or None."""
     content = message.get("content")
     if not isinstance(content, list):
         return None
     return next(
-        (b["cache_control"] for b in map(plain, content) if isinstance(b, Mapping) and "cache_control" in b), None
+        (b["cache_control"] for b in map(as_plain_value, content) if isinstance(b, Mapping) and "cache_control" in b),
+        None,
     )
 
 
-def _marked(message: Message, mark: Any) -> Message:
+def _set_cache_mark(message: Message, mark: Any) -> Message:
+    """Return a copy of the message with `mark` on its last block, if that block may carry one."""
     content = message.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
-    if blocks and _kind(blocks[-1]) not in ("thinking", "redacted_thinking", None):
-        blocks[-1] = {**plain(blocks[-1]), "cache_control": mark}
+    if blocks and _block_type(blocks[-1]) not in ("thinking", "redacted_thinking", None):
+        blocks[-1] = {**as_plain_value(blocks[-1]), "cache_control": mark}
     return {**message, "content": blocks}

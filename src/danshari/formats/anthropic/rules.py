@@ -1,4 +1,7 @@
-"""The rules the Messages API rejects requests for (API reference, error messages and public bug reports, 2026-11)."""
+"""Rules for which the Anthropic Messages API rejects a request.
+
+Sources: API reference, error messages and public bug reports, 2026-11.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,21 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from danshari.core.text import valid_text
-from danshari.formats.base import Problem, plain
-from danshari.formats.openai_chat.rules import strings
+from danshari.core.text import is_valid_text
+from danshari.formats.base import Problem, as_plain_value
+from danshari.formats.openai_chat.rules import collect_strings
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+\Z")
-_MARKS = 4
+_MAX_CACHE_MARKS = 4
 """Cache breakpoints a request may hold."""
 
 
 def check_anthropic(messages: Sequence[Any]) -> list[Problem]:
-    """List broken rules; unanswered calls are legal only in the very last message."""
+    """List the broken rules. Unanswered calls are allowed in the very last message only."""
     if not messages:
         return [Problem(rule="not empty", where="messages", text="at least one message is required")]
     problems: list[Problem] = []
-    plains = merged([plain(m) for m in messages])
+    plains = merge_neighbours([as_plain_value(m) for m in messages])
     first = next((m for m in plains if isinstance(m, Mapping) and m.get("role") != "system"), None)
     if first is None or first.get("role") != "user":
         problems.append(Problem(rule="first side", where="messages[0]", text="the first message must be the user's"))
@@ -31,43 +34,44 @@ def check_anthropic(messages: Sequence[Any]) -> list[Problem]:
             role = message.get("role") if isinstance(message, Mapping) else message
             problems.append(Problem(rule="role", where=where, text=f"unknown role {role!r}"))
             continue
-        blocks = blocks_of(message)
+        blocks = content_blocks(message)
         marks += sum("cache_control" in b for b in blocks)
-        problems += _content(message, blocks, where)
+        problems += _check_content(message, blocks, where)
         if message["role"] == "assistant":
-            problems += _calls(plains, at, blocks, where)
+            problems += _check_calls(plains, at, blocks, where)
         elif message["role"] == "user":
-            problems += _results(plains, at, blocks, where)
-        if not all(valid_text(text) for text in strings(message)):
+            problems += _check_results(plains, at, blocks, where)
+        if not all(is_valid_text(text) for text in collect_strings(message)):
             problems.append(Problem(rule="encoding", where=where, text="a lone surrogate cannot be sent"))
-    if marks > _MARKS:
+    if marks > _MAX_CACHE_MARKS:
         problems.append(Problem(rule="cache marks", where="messages", text=f"{marks} cache_control blocks, at most 4"))
     return problems
 
 
-def merged(messages: Sequence[Any]) -> list[Any]:
-    """Join neighbours of one side, as the provider does; places in problems count the joined messages."""
+def merge_neighbours(messages: Sequence[Any]) -> list[Any]:
+    """Merge consecutive messages of one role, as the provider does. Problems count the merged messages."""
     out: list[Any] = []
     last = -1
     for message in messages:
         fits = isinstance(message, Mapping) and message.get("role") in ("user", "assistant")
-        if fits and last >= 0 and out[last]["role"] == message["role"] and blocks_of(message):
-            out[last] = {"role": message["role"], "content": [*blocks_of(out[last]), *blocks_of(message)]}
+        if fits and last >= 0 and out[last]["role"] == message["role"] and content_blocks(message):
+            out[last] = {"role": message["role"], "content": [*content_blocks(out[last]), *content_blocks(message)]}
             continue
         out.append(message)
         last = len(out) - 1 if fits else -1
     return out
 
 
-def blocks_of(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Give the content as blocks; a string is one text block."""
+def content_blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the content as blocks; a string is one text block."""
     content = message.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return [b for b in map(plain, content or ()) if isinstance(b, Mapping)]
+    return [b for b in map(as_plain_value, content or ()) if isinstance(b, Mapping)]
 
 
-def _content(message: Mapping[str, Any], blocks: Sequence[Mapping[str, Any]], where: str) -> list[Problem]:
+def _check_content(message: Mapping[str, Any], blocks: Sequence[Mapping[str, Any]], where: str) -> list[Problem]:
+    """Check the blocks of one message: empty text, arguments, signatures, thinking alone."""
     if not blocks:
         return [Problem(rule="content", where=where, text="empty content")]
     found = []
@@ -84,7 +88,8 @@ def _content(message: Mapping[str, Any], blocks: Sequence[Mapping[str, Any]], wh
     return found
 
 
-def _calls(messages: Sequence[Any], at: int, blocks: Sequence[Mapping[str, Any]], where: str) -> list[Problem]:
+def _check_calls(messages: Sequence[Any], at: int, blocks: Sequence[Mapping[str, Any]], where: str) -> list[Problem]:
+    """Check an assistant message: unique and valid call ids, and a result for each right after."""
     ids = [b.get("id") for b in blocks if b.get("type") == "tool_use"]
     found = []
     if len(set(map(str, ids))) != len(ids):
@@ -98,18 +103,19 @@ def _calls(messages: Sequence[Any], at: int, blocks: Sequence[Mapping[str, Any]]
     while after < len(messages) and isinstance(messages[after], Mapping) and messages[after].get("role") == "system":
         after += 1
     following = messages[after] if after < len(messages) else None
-    got = _answered(following) if isinstance(following, Mapping) and following.get("role") == "user" else []
+    got = _result_ids(following) if isinstance(following, Mapping) and following.get("role") == "user" else []
     missing = [i for i in ids if i not in got]
     if missing and following is not None:
         found.append(Problem(rule="pairing", where=where, text=f"calls without a result right after: {missing}"))
     return found
 
 
-def _answered(message: Mapping[str, Any]) -> list[Any]:
-    return [b.get("tool_use_id") for b in blocks_of(message) if b.get("type") == "tool_result"]
+def _result_ids(message: Mapping[str, Any]) -> list[Any]:
+    return [b.get("tool_use_id") for b in content_blocks(message) if b.get("type") == "tool_result"]
 
 
-def _results(messages: Sequence[Any], at: int, blocks: Sequence[Mapping[str, Any]], where: str) -> list[Problem]:
+def _check_results(messages: Sequence[Any], at: int, blocks: Sequence[Mapping[str, Any]], where: str) -> list[Problem]:
+    """Check a user message: results belong to calls right before, one each, and come first."""
     got = [b.get("tool_use_id") for b in blocks if b.get("type") == "tool_result"]
     if not got:
         return []
@@ -118,7 +124,7 @@ def _results(messages: Sequence[Any], at: int, blocks: Sequence[Mapping[str, Any
         before -= 1
     asked: list[Any] = []
     if before >= 0 and isinstance(messages[before], Mapping) and messages[before].get("role") == "assistant":
-        asked = [b.get("id") for b in blocks_of(messages[before]) if b.get("type") == "tool_use"]
+        asked = [b.get("id") for b in content_blocks(messages[before]) if b.get("type") == "tool_use"]
     found = [
         Problem(rule="pairing", where=where, text=f"result {g!r} has no call right before")
         for g in got

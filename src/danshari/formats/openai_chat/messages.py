@@ -1,4 +1,4 @@
-"""OpenAI chat completions: `messages` with roles system, developer, user, assistant, tool (and legacy function)."""
+"""OpenAI chat completions: roles system, developer, user, assistant, tool (and legacy function)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from danshari.core.items import (
     Item,
     Piece,
-    canonical,
     canonical_arguments,
+    canonical_json,
 )
 from danshari.formats.base import (
     FILE_TOKENS,
@@ -18,9 +18,9 @@ from danshari.formats.base import (
     Format,
     Message,
     Problem,
-    opaque,
-    plain,
-    text_of,
+    as_plain_value,
+    opaque_piece,
+    string_or_empty,
 )
 from danshari.formats.openai_chat.rules import check_chat
 
@@ -36,12 +36,15 @@ _MEDIA = {"image_url": IMAGE_TOKENS, "input_audio": FILE_TOKENS, "file": FILE_TO
 
 
 class OpenAIChat(Format):
-    """Reads and patches chat completion messages."""
+    """Reads and changes chat completion messages."""
 
     name = "openai-chat"
 
     def sign(self, message: Message) -> bool:
-        """Tool and developer roles, `tool_calls`, and the part types of chat completions are this format's own."""
+        """Return whether the message has what only this format has.
+
+        That is a tool or developer role, `tool_calls`, or a part type of chat completions.
+        """
         if message.get("role") in ("tool", "developer", "function") and "type" not in message:
             return True
         if message.get("tool_calls") or message.get("function_call"):
@@ -50,16 +53,17 @@ class OpenAIChat(Format):
         if not isinstance(content, list):
             return False
         return any(
-            isinstance(part, Mapping) and part.get("type") in (*_MEDIA, "refusal") for part in map(plain, content)
+            isinstance(part, Mapping) and part.get("type") in (*_MEDIA, "refusal")
+            for part in map(as_plain_value, content)
         )
 
     def pieces(self, message: Message) -> list[Piece]:
         """Split into reasoning, content parts, refusal, calls; a tool message is one result plus its media."""
         role: Any = _ROLES.get(message.get("role", ""))
         if role is None:
-            return [opaque(message, "user")]
+            return [opaque_piece(message, "user")]
         if role == "tool":
-            return self._result(message)
+            return self._result_pieces(message)
         found: list[Piece] = []
         reasoning = message.get("reasoning_content")
         if isinstance(reasoning, str) and reasoning and role == "assistant":
@@ -68,13 +72,13 @@ class OpenAIChat(Format):
         if isinstance(content, str):
             found.append(Piece(kind="text", role=role, text=content))
         elif isinstance(content, list):
-            found += [self._part(plain(part), role) for part in content]
+            found += [self._part_piece(as_plain_value(part), role) for part in content]
         if isinstance(message.get("refusal"), str):
             found.append(Piece(kind="text", role=role, text=message["refusal"], body="refusal:" + message["refusal"]))
-        found += [self._call(plain(call)) for call in self._calls(message)]
+        found += [self._call_piece(as_plain_value(call)) for call in self._tool_calls(message)]
         if isinstance(legacy := message.get("function_call"), Mapping):
-            name = text_of(legacy.get("name"))
-            arguments = text_of(legacy.get("arguments"))
+            name = string_or_empty(legacy.get("name"))
+            arguments = string_or_empty(legacy.get("arguments"))
             found.append(
                 Piece(
                     kind="call",
@@ -87,48 +91,53 @@ class OpenAIChat(Format):
             )
         return found
 
-    def _calls(self, message: Message) -> Sequence[Any]:
+    def _tool_calls(self, message: Message) -> Sequence[Any]:
         calls = message.get("tool_calls")
         return calls if isinstance(calls, list) else ()
 
-    def _call(self, call: Any) -> Piece:
+    def _call_piece(self, call: Any) -> Piece:
+        """Read a tool call of either kind (function or custom). Anything else becomes an opaque piece."""
         function = call.get("function") if isinstance(call, Mapping) else None
         if not isinstance(function, Mapping):
             custom = call.get("custom") if isinstance(call, Mapping) else None
             if isinstance(custom, Mapping):
-                text = text_of(custom.get("input"))
+                text = string_or_empty(custom.get("input"))
                 return Piece(
                     kind="call",
                     role="assistant",
                     text=text,
-                    name=text_of(custom.get("name")),
-                    call=text_of(call.get("id")),
+                    name=string_or_empty(custom.get("name")),
+                    call=string_or_empty(call.get("id")),
                     body="custom:" + text,
                     raw=call,
                 )
-            return opaque(call, "assistant")
-        arguments = text_of(function.get("arguments"))
+            return opaque_piece(call, "assistant")
+        arguments = string_or_empty(function.get("arguments"))
         return Piece(
             kind="call",
             role="assistant",
             text=arguments,
-            name=text_of(function.get("name")),
-            call=text_of(call.get("id")),
+            name=string_or_empty(function.get("name")),
+            call=string_or_empty(call.get("id")),
             body=canonical_arguments(arguments),
         )
 
-    def _result(self, message: Message) -> list[Piece]:
-        call = text_of(message.get("tool_call_id")) or f"function:{text_of(message.get('name'))}"
-        name = text_of(message.get("name"))
+    def _result_pieces(self, message: Message) -> list[Piece]:
+        call = string_or_empty(message.get("tool_call_id")) or f"function:{string_or_empty(message.get('name'))}"
+        name = string_or_empty(message.get("name"))
         content = message.get("content")
-        content = list(map(plain, content)) if isinstance(content, list) else content
+        content = list(map(as_plain_value, content)) if isinstance(content, list) else content
         if not isinstance(content, list):
-            return [Piece(kind="result", role="tool", text=text_of(content), name=name, call=call)]
-        text = "\n".join(text_of(p.get("text")) for p in content if isinstance(p, Mapping) and p.get("type") == "text")
-        rest = [self._part(p, "tool", call) for p in content if not isinstance(p, Mapping) or p.get("type") != "text"]
+            return [Piece(kind="result", role="tool", text=string_or_empty(content), name=name, call=call)]
+        text = "\n".join(
+            string_or_empty(p.get("text")) for p in content if isinstance(p, Mapping) and p.get("type") == "text"
+        )
+        rest = [
+            self._part_piece(p, "tool", call) for p in content if not isinstance(p, Mapping) or p.get("type") != "text"
+        ]
         return [Piece(kind="result", role="tool", text=text, name=name, call=call), *rest]
 
-    def _part(self, part: Any, role: Any, call: str = "") -> Piece:
+    def _part_piece(self, part: Any, role: Any, call: str = "") -> Piece:
         kind = part.get("type") if isinstance(part, Mapping) else None
         if kind == "text" and isinstance(part.get("text"), str):
             return Piece(kind="text", role=role, text=part["text"])
@@ -136,9 +145,15 @@ class OpenAIChat(Format):
             return Piece(kind="text", role=role, text=part["refusal"], body="refusal:" + part["refusal"])
         if kind in _MEDIA:
             return Piece(
-                kind="media", role=role, text="", call=call, body=canonical(part), weight=_MEDIA[str(kind)], raw=part
+                kind="media",
+                role=role,
+                text="",
+                call=call,
+                body=canonical_json(part),
+                weight=_MEDIA[str(kind)],
+                raw=part,
             )
-        return opaque(part, role, call)
+        return opaque_piece(part, role, call)
 
     def patch(self, message: Message, changes: Changes) -> Message | None:
         """Copy a message with some pieces changed."""
@@ -157,13 +172,13 @@ class OpenAIChat(Format):
                 out["content"] = changes[at]
             at += 1
         elif isinstance(content, list):
-            out["content"] = _patched_parts(content, changes, at) or None
+            out["content"] = _patch_parts(content, changes, at) or None
             at += len(content)
         if isinstance(message.get("refusal"), str):
             if at in changes:
                 out["refusal"] = changes[at]
             at += 1
-        calls = [_patched_call(call, changes, at + n) for n, call in enumerate(self._calls(message))]
+        calls = [_patch_call(call, changes, at + n) for n, call in enumerate(self._tool_calls(message))]
         if calls:
             out["tool_calls"] = [call for call in calls if call is not None]
             at += len(calls)
@@ -195,38 +210,38 @@ class OpenAIChat(Format):
         content = message.get("content")
         if isinstance(content, list):
             return {**message, "content": [*content, {"type": "text", "text": text}]}
-        return {**message, "content": f"{text_of(content)}\n\n{text}" if content else text}
+        return {**message, "content": f"{string_or_empty(content)}\n\n{text}" if content else text}
 
     def user_message(self, text: str) -> Message:
         """Make a user message with string content."""
         return {"role": "user", "content": text}
 
     def build(self, items: Sequence[Item], lost: list[str] | None = None) -> list[Any]:
-        """Make messages: one per turn, result and run of user parts."""
+        """Build messages: one per turn, per result, and per run of user parts."""
         from danshari.formats.build import build_chat
 
         return build_chat(items, [] if lost is None else lost)
 
     def check(self, payload: object) -> list[Problem]:
-        """Check roles, pairing, arguments, content and encoding."""
+        """List the broken rules: roles, pairing, arguments, content, encoding."""
         return check_chat(self.messages(payload))
 
 
-def _patched_parts(content: Sequence[Any], changes: Changes, at: int) -> list[Any]:
+def _patch_parts(content: Sequence[Any], changes: Changes, at: int) -> list[Any]:
     parts = []
     for ordinal, part in enumerate(content, at):
         if ordinal not in changes:
             parts.append(part)
         elif changes[ordinal] is not None:
-            parts.append({**plain(part), "text": changes[ordinal]})
+            parts.append({**as_plain_value(part), "text": changes[ordinal]})
     return parts
 
 
-def _patched_call(call: Any, changes: Changes, at: int) -> Any:
+def _patch_call(call: Any, changes: Changes, at: int) -> Any:
     if at not in changes:
         return call
     text = changes[at]
-    call = plain(call)
+    call = as_plain_value(call)
     if text is None:
         return None
     if isinstance(call.get("custom"), Mapping):

@@ -1,18 +1,21 @@
-"""The rules a chat completions endpoint rejects requests for (API reference and error messages, read 2026-11)."""
+"""Rules for which a chat completions endpoint rejects a request.
+
+Sources: API reference and error messages, read 2026-11.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from danshari.core.text import is_object, valid_text
+from danshari.core.text import is_json_object, is_valid_text
 from danshari.formats.base import Problem
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
 def check_chat(messages: Sequence[Any]) -> list[Problem]:
-    """List broken rules; an unanswered call is legal only in the very last assistant message."""
+    """List the broken rules. An unanswered call is allowed in the very last assistant message only."""
     if not messages:
         return [Problem(rule="not empty", where="messages", text="at least one message is required")]
     problems: list[Problem] = []
@@ -24,7 +27,7 @@ def check_chat(messages: Sequence[Any]) -> list[Problem]:
             role = message.get("role") if isinstance(message, Mapping) else message
             problems.append(Problem(rule="role", where=where, text=f"unknown role {role!r}"))
         elif message["role"] == "assistant":
-            at = _turn(messages, at, problems)
+            at = _check_turn(messages, at, problems)
             continue
         elif message["role"] == "tool":
             text = f"result {message.get('tool_call_id')!r} follows no assistant message that made the call"
@@ -32,10 +35,14 @@ def check_chat(messages: Sequence[Any]) -> list[Problem]:
         elif message.get("content") in (None, "", []):
             problems.append(Problem(rule="content", where=where, text=f"empty {message['role']} message"))
         at += 1
-    return problems + _encoding(messages)
+    return problems + _check_encoding(messages)
 
 
-def _turn(messages: Sequence[Any], at: int, problems: list[Problem]) -> int:
+def _check_turn(messages: Sequence[Any], at: int, problems: list[Problem]) -> int:
+    """Check an assistant message and the tool messages after it.
+
+    Adds what is broken to `problems` and returns the index of the next message.
+    """
     message = messages[at]
     where = f"messages[{at}]"
     calls = [c for c in message.get("tool_calls") or () if isinstance(c, Mapping)]
@@ -44,7 +51,7 @@ def _turn(messages: Sequence[Any], at: int, problems: list[Problem]) -> int:
     ids = [c.get("id") for c in calls]
     for call in calls:
         function = call.get("function")
-        if isinstance(function, Mapping) and not is_object(function.get("arguments") or ""):
+        if isinstance(function, Mapping) and not is_json_object(function.get("arguments") or ""):
             text = f"arguments of {call.get('id')!r} are not a JSON object"
             problems.append(Problem(rule="arguments", where=where, text=text))
     if len(set(map(str, ids))) != len(ids):
@@ -67,20 +74,20 @@ def _turn(messages: Sequence[Any], at: int, problems: list[Problem]) -> int:
     return after
 
 
-def _encoding(messages: Sequence[Any]) -> list[Problem]:
+def _check_encoding(messages: Sequence[Any]) -> list[Problem]:
     found = []
     for at, message in enumerate(messages):
-        if not all(valid_text(text) for text in strings(message)):
+        if not all(is_valid_text(text) for text in collect_strings(message)):
             found.append(Problem(rule="encoding", where=f"messages[{at}]", text="a lone surrogate cannot be sent"))
     return found
 
 
-def strings(value: Any) -> list[str]:
+def collect_strings(value: Any) -> list[str]:
     """Collect every string in a JSON value."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, Mapping):
-        return [s for v in value.values() for s in strings(v)]
+        return [s for v in value.values() for s in collect_strings(v)]
     if isinstance(value, list | tuple):
-        return [s for v in value for s in strings(v)]
+        return [s for v in value for s in collect_strings(v)]
     return []

@@ -1,4 +1,4 @@
-"""A request's body, read with the place of every message; what the last request held already is not read again."""
+"""Parse a request body with the position of every message, reusing what the previous request already held."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from danshari.proxy.body.json_patch import (
-    Span,
-    Written,
-    after_comma,
-    after_space,
-    array,
-    dumped,
-    elements,
-    member,
-    rendered,
-    value_at,
+    SplicedArray,
+    TextSpan,
+    dump_compact_json,
+    iterate_elements,
+    read_member_key,
+    read_value,
+    skip_comma,
+    skip_space,
+    splice_array,
+    splice_value,
 )
 
 
 @dataclass(slots=True, kw_only=True)
-class Body:
-    """A JSON object whose member `key` is a list of messages."""
+class RequestBody:
+    """A parsed JSON request whose member `key` is the list of messages, with positions in its text."""
 
     text: str
     key: str
     values: dict[str, Any] = field(default_factory=dict)
-    spans: dict[str, Span] = field(default_factory=dict)
+    spans: dict[str, TextSpan] = field(default_factory=dict)
     """Member → its value's span."""
-    places: list[Span] = field(default_factory=list)
+    places: list[TextSpan] = field(default_factory=list)
     """Span of every message."""
     end: int = 0
     """Place of the closing bracket."""
@@ -39,34 +39,42 @@ class Body:
     written: dict[tuple[int, int], tuple[Any, Any, str]] = field(default_factory=dict)
     """(id of a message, id of its changed copy) → both, and what was written for them."""
     _used: dict[tuple[int, int], tuple[Any, Any, str]] = field(default_factory=dict)
-    last: Written | None = None
+    last: SplicedArray | None = None
     """The list of messages as it was written last."""
 
     @property
     def messages(self) -> list[Any]:
-        """The messages as parsed; from request to request the same objects."""
+        """The parsed messages; messages unchanged since the last request are the same objects."""
         found: list[Any] = self.values[self.key]
         return found
 
     @property
-    def whole(self) -> Span:
-        """The span of the list of messages."""
+    def messages_span(self) -> TextSpan:
+        """The span of the list of messages in the text."""
         return self.spans[self.key]
 
     def write(self, messages: Sequence[Any], fields: Mapping[str, Any] | None = None) -> bytes:
-        """Give the body with other messages and some other fields; everything else keeps its bytes."""
+        """Return the body as bytes with other messages and some replaced or added fields; the rest keeps its bytes."""
         text = self.text
-        changes: list[tuple[Span, str]] = []
+        changes: list[tuple[TextSpan, str]] = []
         if messages is not self.messages:
             self._used = {}
-            self.last = array(text, self.whole, self.places, self.messages, messages, write=self._one, last=self.last)
-            changes.append((self.whole, self.last.text))
+            self.last = splice_array(
+                text,
+                self.messages_span,
+                self.places,
+                self.messages,
+                messages,
+                write=self._write_message,
+                last=self.last,
+            )
+            changes.append((self.messages_span, self.last.text))
             self.written = self._used
         for name, value in (fields or {}).items():
             if name in self.spans:
-                changes.append((self.spans[name], rendered(text, self.spans[name], self.values[name], value)))
+                changes.append((self.spans[name], splice_value(text, self.spans[name], self.values[name], value)))
             else:
-                changes.append(((self.end, self.end), f",{dumped(name)}:{dumped(value)}"))
+                changes.append(((self.end, self.end), f",{dump_compact_json(name)}:{dump_compact_json(value)}"))
         parts: list[str] = []
         at = 0
         for (start, end), made in sorted(changes, key=lambda change: change[0]):
@@ -74,11 +82,14 @@ class Body:
             at = end
         return "".join([*parts, text[at:]]).encode("utf-8")
 
-    def _one(self, text: str, span: Span, old: Any, new: Any) -> str:
-        """Write one message; what was written for the same change before is written again."""
+    def _write_message(self, text: str, span: TextSpan, old: Any, new: Any) -> str:
+        """Write one changed message, reusing the text written for the same change before.
+
+        Raises ValueError if the written text does not parse to `new`.
+        """
         known = self.written.get((id(old), id(new)))
         if known is None:
-            made = rendered(text, span, old, new)
+            made = splice_value(text, span, old, new)
             if json.loads(made) != new:
                 raise ValueError(f"message at character {span[0]} would not read as its view")
             known = (old, new, made)
@@ -86,57 +97,57 @@ class Body:
         return known[2]
 
 
-def read(text: str, key: str, last: Body | None = None) -> Body:
-    """Read a body; raises ValueError if it is no JSON object, or holds `key` twice.
+def read_body(text: str, key: str, last: RequestBody | None = None) -> RequestBody:
+    """Parse a body; raises ValueError if it is no JSON object, or holds a member twice.
 
-    `last` is an earlier body of the same conversation: messages that stand in both are the same objects.
+    `last` is an earlier body of the same conversation: messages that are in both are the same objects.
     """
-    body = Body(text=text, key=key)
-    start = after_space(text, 0)
+    body = RequestBody(text=text, key=key)
+    start = skip_space(text, 0)
     if text[start : start + 1] != "{":
         raise ValueError("the body is no JSON object")
-    if last is not None and last.key == key and text.startswith(last.text[: last.whole[0] + 1]):
-        _follow(body, last)
+    if last is not None and last.key == key and text.startswith(last.text[: last.messages_span[0] + 1]):
+        _reuse_last_body(body, last)
     else:
-        _members(body, after_space(text, start + 1))
-    if after_space(text, body.end + 1) != len(text):
+        _read_members(body, skip_space(text, start + 1))
+    if skip_space(text, body.end + 1) != len(text):
         raise ValueError(f"text after the end at character {body.end + 1}")
     if body.places:
         body.head = text[: body.places[min(1, len(body.places) - 1)][1]].encode("utf-8")
     return body
 
 
-def _members(body: Body, at: int) -> None:
-    """Read members from `at` to the end."""
+def _read_members(body: RequestBody, at: int) -> None:
+    """Read the object's members from position `at` to the end."""
     text = body.text
     while text[at : at + 1] != "}":
-        name, _, start = member(text, at)
+        name, _, start = read_member_key(text, at)
         if name in body.values:
             raise ValueError(f"{name!r} stands twice")
         if name == body.key and text[start : start + 1] == "[":
             body.values[name] = []
-            end = _list(body, start, after_space(text, start + 1))
+            end = _read_messages(body, start, skip_space(text, start + 1))
         else:
-            body.values[name], end = value_at(text, start)
+            body.values[name], end = read_value(text, start)
             body.spans[name] = (start, end)
-        at = after_comma(text, end, "}")
+        at = skip_comma(text, end, "}")
     body.end = at
 
 
-def _list(body: Body, start: int, at: int) -> int:
-    """Read messages from `at` on; give the place after the list."""
-    for span, value in elements(body.text, at):
+def _read_messages(body: RequestBody, start: int, at: int) -> int:
+    """Read messages from position `at`; return the position after the list."""
+    for span, value in iterate_elements(body.text, at):
         body.places.append(span)
         body.messages.append(value)
         at = span[1]
-    end = after_space(body.text, at) + 1
+    end = skip_space(body.text, at) + 1
     body.spans[body.key] = (start, end)
     return end
 
 
-def _follow(body: Body, last: Body) -> None:
-    """Read a body that begins as the last one did: take its messages over as far as the texts agree."""
-    text, start = body.text, last.whole[0]
+def _reuse_last_body(body: RequestBody, last: RequestBody) -> None:
+    """Read a body that begins as the last one did: reuse its messages up to where the texts differ."""
+    text, start = body.text, last.messages_span[0]
     body.values = {name: v for name, v in last.values.items() if last.spans[name][1] <= start}
     body.spans = {name: last.spans[name] for name in body.values}
     at, same = start + 1, 0
@@ -147,12 +158,12 @@ def _follow(body: Body, last: Body) -> None:
     body.places = last.places[:same]
     body.values[body.key] = last.messages[:same]
     body.written, body.last = last.written, last.last
-    end = _list(body, start, after_comma(text, at, "]") if same else after_space(text, at))
-    tail, moved = last.text[last.whole[1] :], end - last.whole[1]
+    end = _read_messages(body, start, skip_comma(text, at, "]") if same else skip_space(text, at))
+    tail, moved = last.text[last.messages_span[1] :], end - last.messages_span[1]
     if text[end:] == tail:
         for name, (a, b) in last.spans.items():
-            if a >= last.whole[1]:
+            if a >= last.messages_span[1]:
                 body.values[name], body.spans[name] = last.values[name], (a + moved, b + moved)
         body.end = last.end + moved
     else:
-        _members(body, after_comma(text, end, "}"))
+        _read_members(body, skip_comma(text, end, "}"))

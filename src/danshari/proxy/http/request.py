@@ -1,4 +1,4 @@
-"""One request of a client, as ASGI hands it over: its head, its body within limits, and what was answered so far."""
+"""One client request as ASGI delivers it: head, size-limited body, and the response sent so far."""
 
 from __future__ import annotations
 
@@ -6,31 +6,32 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping, Sequence
 from typing import Any
 
-from danshari.proxy.http.errors import refusal
-from danshari.proxy.http.routes import Route, route_of
+from danshari.proxy.http.errors import render_error
+from danshari.proxy.http.routes import ApiRoute, find_route
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-HOPS = frozenset((
+AsgiScope = MutableMapping[str, Any]
+AsgiReceive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+AsgiSend = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+CONNECTION_HEADERS = frozenset((
     b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te", b"trailer",
     b"transfer-encoding", b"upgrade",
 ))  # fmt: skip
 """Headers that concern one connection only (RFC 9110, 7.6.1)."""
 
 
-class Gone(Exception):  # noqa: N818  (says what happened)
-    """The client left."""
+class ClientGone(Exception):  # noqa: N818  (says what happened)
+    """The client disconnected."""
 
 
-class TooLarge(Exception):  # noqa: N818
-    """The body is larger than the limit."""
+class BodyTooLarge(Exception):  # noqa: N818
+    """The request body is larger than the limit."""
 
 
-class Call:
-    """One request being answered."""
+class ClientRequest:
+    """One client request and the response to it."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
+        """Read the head of an ASGI request; the body is read later."""
         self._receive, self._send = receive, send
         self.method: str = scope["method"]
         self.path: str = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0]
@@ -38,7 +39,7 @@ class Call:
         self.raw_headers: list[tuple[bytes, bytes]] = list(scope["headers"])
         self.headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in self.raw_headers}
         """By name in lower case; of a header sent twice, the last."""
-        self.route: Route | None = route_of(self.method, self.path)
+        self.route: ApiRoute | None = find_route(self.method, self.path)
         self.status = 0
         """Status that was answered; 0: nothing yet."""
         self.extra: list[tuple[bytes, bytes]] = []
@@ -51,76 +52,79 @@ class Call:
 
     @property
     def format(self) -> str:
-        """The format in which errors are written."""
+        """The format in which errors of the proxy's own are written."""
         return (
             self.route.format if self.route else "anthropic" if "anthropic-version" in self.headers else "openai-chat"
         )
 
     async def body(self, largest: int, seconds: float) -> bytes:
-        """Read the whole body; raises TooLarge, Gone, TimeoutError."""
+        """Read the whole body, of at most `largest` bytes, within `seconds`.
+
+        Raises BodyTooLarge, ClientGone or TimeoutError.
+        """
         told = self.headers.get("content-length", "")
         if told.isdecimal() and int(told) > largest:
-            raise TooLarge
+            raise BodyTooLarge
         parts: list[bytes] = []
         size = 0
         async with asyncio.timeout(seconds):
             async for part in self.parts():
                 size += len(part)
                 if size > largest:
-                    raise TooLarge
+                    raise BodyTooLarge
                 parts.append(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def parts(self) -> AsyncIterator[bytes]:
-        """Give the body as it arrives; raises Gone if the client leaves."""
+        """Yield the body as it arrives; raises ClientGone if the client disconnects."""
         more = True
         while more:
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 self.left = True
-                raise Gone
+                raise ClientGone
             if part := message.get("body", b""):
                 yield part
             more = message.get("more_body", False)
         self._whole.set()
 
-    async def gone(self) -> None:
-        """Return when the client has left after its body was read."""
+    async def wait_for_disconnect(self) -> None:
+        """Return once the client disconnects after its body was read."""
         await self._whole.wait()
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
     async def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
-        """Send the head of the answer."""
+        """Send the status and headers of the response."""
         self.status = status
         self._whole.set()  # what is not read of the body by now will not be
         await self._send({"type": "http.response.start", "status": status, "headers": [*headers, *self.extra]})
 
     async def write(self, chunk: bytes, *, more: bool = True) -> None:
-        """Send bytes of the answer; waits while the client does not take them."""
+        """Send bytes of the response body; waits while the client does not read."""
         self._ended = not more
         await self._send({"type": "http.response.body", "body": chunk, "more_body": more})
 
     async def refuse(self, status: int, text: str) -> None:
-        """Answer with an error of the proxy's own, in the provider's shape."""
-        body = refusal(self.format, status, text)
+        """Respond with an error of the proxy's own, in the provider's format."""
+        body = render_error(self.format, status, text)
         head = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await self.start(status, head)
         await self.write(body, more=False)
 
-    def note(self, name: str, value: object) -> None:
-        """Add a header `x-danshari-NAME` to the answer."""
+    def add_header(self, name: str, value: object) -> None:
+        """Add a header `x-danshari-NAME` to the response; the value is cut to 300 ASCII characters."""
         text = str(value).encode("ascii", "replace").replace(b"\n", b" ").replace(b"\r", b" ")
         self.extra.append((f"x-danshari-{name}".encode(), text[:300]))
 
 
-async def until_gone(call: Call, work: Coroutine[Any, Any, None]) -> None:
-    """Run until done, or until the client leaves: then the upstream is left too. Raises Gone."""
-    task, gone = asyncio.create_task(work), asyncio.create_task(call.gone())
+async def run_until_disconnect(call: ClientRequest, work: Coroutine[Any, Any, None]) -> None:
+    """Run `work` until it is done or the client disconnects, then cancel it and raise ClientGone."""
+    task, gone = asyncio.create_task(work), asyncio.create_task(call.wait_for_disconnect())
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise Gone
+            raise ClientGone
         task.result()
     finally:
         task.cancel()

@@ -1,4 +1,4 @@
-"""Which paths carry a conversation, in which format, and where requests go."""
+"""Map request paths to formats, and choose the upstream of a request."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from danshari.errors import ArgumentError
-from danshari.summarizers.endpoint import PATHS
+from danshari.summarizers.endpoint import ENDPOINT_PATHS
 
 UPSTREAM_HEADER = "x-danshari-upstream"
-NAMED = "/to/"
+NAMED_UPSTREAM_PATH = "/to/"
 """A path `/to/NAME/…` goes to the upstream of that name, as `/…`."""
-DEFAULTS: Mapping[str, str] = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com"}
-EVERYTHING = "*"
+DEFAULT_UPSTREAMS: Mapping[str, str] = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com"}
+CATCH_ALL_UPSTREAM = "*"
 """Name of the upstream that takes whatever names none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
-    """One path that carries a conversation."""
+class ApiRoute:
+    """An API path that carries a conversation."""
 
     suffix: str
     format: str
@@ -27,54 +27,55 @@ class Route:
     """Name of the upstream where none is named."""
 
 
-ROUTES = (
-    Route(suffix=PATHS["anthropic"], format="anthropic", vendor="anthropic"),
-    Route(suffix=PATHS["openai-chat"], format="openai-chat", vendor="openai"),
-    Route(suffix=PATHS["openai-responses"], format="openai-responses", vendor="openai"),
+API_ROUTES = (
+    ApiRoute(suffix=ENDPOINT_PATHS["anthropic"], format="anthropic", vendor="anthropic"),
+    ApiRoute(suffix=ENDPOINT_PATHS["openai-chat"], format="openai-chat", vendor="openai"),
+    ApiRoute(suffix=ENDPOINT_PATHS["openai-responses"], format="openai-responses", vendor="openai"),
 )
 
 
-def route_of(method: str, path: str) -> Route | None:
-    """Give the route of a request; None for paths that are passed through untouched."""
+def find_route(method: str, path: str) -> ApiRoute | None:
+    """Return the API route of a request; None for paths that are passed through unchanged."""
     if method != "POST":
         return None
-    return next((route for route in ROUTES if path.rstrip("/").endswith(route.suffix)), None)
+    return next((route for route in API_ROUTES if path.rstrip("/").endswith(route.suffix)), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """Where a request goes: the upstream's name and the whole URL."""
+class UpstreamTarget:
+    """The upstream of one request: its name and the full URL."""
 
     name: str
     url: str
 
 
-def target_of(path: str, query: str, headers: Mapping[str, str], upstreams: Mapping[str, str]) -> Target:
-    """Choose the upstream: by header, by path, by format, else the one for everything.
+def choose_upstream(path: str, query: str, headers: Mapping[str, str], upstreams: Mapping[str, str]) -> UpstreamTarget:
+    """Choose the upstream: by header, else by path, else the catch-all, else by format.
 
-    Only upstreams from the configuration can be named; raises ArgumentError listing them for any other.
+    Only configured upstreams can be named; raises ArgumentError with the known names for any other.
     """
     name = headers.get(UPSTREAM_HEADER, "")
-    if not name and path.startswith(NAMED):
-        name, _, rest = path.removeprefix(NAMED).partition("/")
+    if not name and path.startswith(NAMED_UPSTREAM_PATH):
+        name, _, rest = path.removeprefix(NAMED_UPSTREAM_PATH).partition("/")
         path = f"/{rest}"
-    known = {**DEFAULTS, **upstreams}
+    known = {**DEFAULT_UPSTREAMS, **upstreams}
     if name and name not in known:
         raise ArgumentError(f"there is no upstream {name!r}; known: {', '.join(sorted(known))}")
-    name = name or (EVERYTHING if EVERYTHING in known else _vendor(path, headers))
-    shown = urlsplit(known[name]).netloc if name == EVERYTHING else name
-    return Target(name=shown, url=joined(known[name], path) + (f"?{query}" if query else ""))
+    name = name or (CATCH_ALL_UPSTREAM if CATCH_ALL_UPSTREAM in known else _default_upstream(path, headers))
+    shown = urlsplit(known[name]).netloc if name == CATCH_ALL_UPSTREAM else name
+    return UpstreamTarget(name=shown, url=join_url(known[name], path) + (f"?{query}" if query else ""))
 
 
-def _vendor(path: str, headers: Mapping[str, str]) -> str:
-    route = route_of("POST", path)
+def _default_upstream(path: str, headers: Mapping[str, str]) -> str:
+    """Return the provider that a path or its headers imply."""
+    route = find_route("POST", path)
     if route is not None:
         return route.vendor
     return "anthropic" if "anthropic-version" in headers or "x-api-key" in headers else "openai"
 
 
-def joined(base: str, path: str) -> str:
-    """Join a base and a path; a version that both hold stands once."""
+def join_url(base: str, path: str) -> str:
+    """Join a base URL and a path; a version segment such as `v1` that both contain is written once."""
     base = base.rstrip("/")
     last = base.rpartition("/")[2]
     if last[:1] == "v" and last[1:2].isdigit() and path.startswith(f"/{last}/"):

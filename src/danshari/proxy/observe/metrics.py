@@ -1,4 +1,4 @@
-"""Counters for Prometheus and the log: sizes, reasons and prices, never content."""
+"""Prometheus metrics of the proxy: sizes, reasons and prices, never content."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ except ImportError:
     raise MissingExtra("prometheus-client", "proxy") from None
 
 if TYPE_CHECKING:
-    from danshari.proxy.sessions.registry import Keepers
+    from danshari.proxy.sessions.registry import SessionRegistry
 
-_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+_SECONDS_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 
 
-class Counts:
+class ProxyMetrics:
     """All metrics of one proxy, in a registry of its own."""
 
     def __init__(self) -> None:
+        """Register every metric."""
         self.registry = registry = CollectorRegistry()
 
         def counter(name: str, text: str, *labels: str) -> Counter:
@@ -42,12 +43,12 @@ class Counts:
         self.deciding = Histogram(
             "danshari_deciding_seconds",
             "Time danshari took before a request went on",
-            buckets=_BUCKETS,
+            buckets=_SECONDS_BUCKETS,
             registry=registry,
         )
 
-    def text(self, keepers: Keepers) -> bytes:
-        """Give everything as Prometheus reads it."""
+    def render(self, keepers: SessionRegistry) -> bytes:
+        """Return all metrics in the Prometheus text format."""
         self.sessions.set(len(keepers))
         made: bytes = generate_latest(self.registry)
         return made

@@ -1,24 +1,24 @@
-"""What the status page, `danshari status` and `/status.json` show: figures of every session, no content."""
+"""The data of `/status.json`, of the status page and of `danshari status`: totals per session, no content."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Any
 
-from danshari.proxy.sessions.registry import Keepers
-from danshari.proxy.sessions.session import Keeper
+from danshari.proxy.sessions.registry import SessionRegistry
+from danshari.proxy.sessions.session import ProxySession
 from danshari.proxy.settings import Settings
 from danshari.version import __version__
 
-FORMAT = 1
+STATUS_FORMAT = 1
 """Format number of the status."""
 
 
-def status_of(settings: Settings, keepers: Keepers) -> dict[str, Any]:
-    """Give the state of the proxy as plain JSON values."""
-    rows = [row_of(keeper) for keeper in keepers.all()]
+def proxy_status(settings: Settings, keepers: SessionRegistry) -> dict[str, Any]:
+    """Return the state of the proxy as JSON values."""
+    rows = [session_row(keeper) for keeper in keepers.all_branches()]
     return {
-        "format": FORMAT,
+        "format": STATUS_FORMAT,
         "version": __version__,
         "policy": keepers.policy.name,
         "off": settings.off,
@@ -28,8 +28,11 @@ def status_of(settings: Settings, keepers: Keepers) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def row_of(keeper: Keeper) -> dict[str, Any]:
-    """Give one session's row."""
+def session_row(keeper: ProxySession) -> dict[str, Any]:
+    """Return one session branch as a row of JSON values.
+
+    `price_ratio` is the input cost of what was sent over that of the unedited requests.
+    """
     session, figures = keeper.compactor.session, asdict(keeper.figures)
     account = session.account
     return {

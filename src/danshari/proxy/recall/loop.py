@@ -1,4 +1,4 @@
-"""One exchange that may hop: the model's recalls are answered here until it says something for the client."""
+"""Answer the model's recall calls in the proxy, and relay only what is left for the client to see."""
 
 from __future__ import annotations
 
@@ -9,155 +9,171 @@ from typing import Any, TypeVar
 
 import aiohttp
 
-from danshari.proxy.body.json_patch import rendered
-from danshari.proxy.body.outgoing import Sending
-from danshari.proxy.http.headers import answer_headers
-from danshari.proxy.http.request import Call
-from danshari.proxy.http.usage_watch import Watch, parsed
-from danshari.proxy.recall.shape import Turn
-from danshari.proxy.recall.sse import Events
-from danshari.proxy.recall.store import MOST, Hop, Recalls
+from danshari.proxy.body.json_patch import splice_value
+from danshari.proxy.body.outgoing import OutgoingRequest
+from danshari.proxy.http.headers import response_headers
+from danshari.proxy.http.request import ClientRequest
+from danshari.proxy.http.usage_watch import UsageWatch, parse_json_or_none
+from danshari.proxy.recall.shape import ResponseParts
+from danshari.proxy.recall.sse import EventSplitter
+from danshari.proxy.recall.store import MAX_RECALL_HOPS, RecallHop, SessionRecalls
 
-T = TypeVar("T")
-Next = tuple[aiohttp.ClientResponse | None, bytes]
+_T = TypeVar("_T")
+NextResponse = tuple[aiohttp.ClientResponse | None, bytes]
 """An answer, None if there is none, and what was read of it already."""
-Again = Callable[[], Awaitable[Next]]
+SendAgain = Callable[[], Awaitable[NextResponse]]
 """Decides anew with the hops that were added, and sends."""
-Safely = Callable[[Callable[[], T], T], T]
+RunSafely = Callable[[Callable[[], _T], _T], _T]
 """Runs something of ours; on a fault it is counted and the second value holds."""
 
 
-class Exchange:
-    """Hands an answer back without its recalls; `again` is asked for the next one after each hop."""
+class RecallLoop:
+    """Relays one response, and answers its recalls until the model produces something for the client.
 
-    def __init__(self, call: Call, sending: Sending, recalls: Recalls, again: Again, safely: Safely[Any]) -> None:
+    Each hop runs the recalls of one response and calls `again`, which compacts and sends the request
+    once more.
+    """
+
+    def __init__(
+        self,
+        call: ClientRequest,
+        sending: OutgoingRequest,
+        recalls: SessionRecalls,
+        again: SendAgain,
+        safely: RunSafely[Any],
+    ) -> None:
         self._call, self._sending, self._recalls, self._again, self._safely = call, sending, recalls, again, safely
-        self._hops: list[Hop] = []
+        self._hops: list[RecallHop] = []
         self.last: Mapping[str, Any] = {}
         """The usage of the last answer alone."""
 
-    async def run(self, response: aiohttp.ClientResponse) -> Watch:
-        """Hand back what the first answer and those after it say to the client."""
+    async def run(self, response: aiohttp.ClientResponse) -> UsageWatch:
+        """Relay the first response and those that follow recall hops; return the usage that was read."""
         streams = response.headers.get("content-type", "").startswith("text/event-stream")
-        return await (self._streamed(response) if streams else self._whole(response))
+        return await (self._relay_stream(response) if streams else self._relay_json(response))
 
-    async def _next(self, turn: Turn | None) -> Next:
-        """Answer the recalls of an answer; give the next one if the proxy alone could answer."""
+    async def _next_response(self, turn: ResponseParts | None) -> NextResponse:
+        """Run the recalls of a response; return the next response if the client has no call of its own to answer."""
         if turn is None or not turn.hidden or not turn.ended:
             return None, b""
         assert self._sending.body is not None
         messages, number, recalls = self._sending.body.messages, len(self._hops), self._recalls
-        hop = await asyncio.to_thread(self._safely, lambda: recalls.answer(messages, turn, number), None)
+        hop = await asyncio.to_thread(self._safely, lambda: recalls.run_hop(messages, turn, number), None)
         if hop is None:
             return None, b""
         self._hops.append(hop)
-        return await self._again() if turn.hop and number <= MOST else (None, b"")
+        return await self._again() if turn.is_hop and number <= MAX_RECALL_HOPS else (None, b"")
 
-    def _forget(self) -> None:
-        """Take the hops back: the client was told of a failure, and will ask anew."""
+    def _forget_hops(self) -> None:
+        """Remove the stored hops: the client got an error and will send its request again."""
         for hop in self._hops:
             self._recalls.forget(hop)
 
-    async def _whole(self, response: aiohttp.ClientResponse) -> Watch:
-        """Hand one JSON answer back; as it is, unless something was hidden."""
+    async def _relay_json(self, response: aiohttp.ClientResponse) -> UsageWatch:
+        """Relay a JSON response; its bytes are unchanged unless something was hidden."""
         shape, earlier, turn, head = self._recalls.shape, list[Any](), None, b""
         while True:
             try:
                 raw = head + await response.read()
             finally:
                 response.close()
-            answer = parsed(raw) if response.status == 200 else None
+            answer = parse_json_or_none(raw) if response.status == 200 else None
             known = answer if isinstance(answer, dict) else None
-            turn = self._safely(lambda known=known: shape.turn(known) if known else None, None)  # type: ignore[misc]
-            following, head = await self._next(turn)
+            turn = self._safely(lambda known=known: shape.parse_response(known) if known else None, None)  # type: ignore[misc]
+            following, head = await self._next_response(turn)
             if following is None:
                 break
             earlier.append(answer)
             response = following
         if self._call.status:  # the client was told already
-            return Watch("")
+            return UsageWatch("")
         if turn is None and earlier:
-            await asyncio.to_thread(self._forget)
+            await asyncio.to_thread(self._forget_hops)
         if turn is not None and (turn.hidden or earlier):
             text = raw.decode("utf-8", "replace").rstrip()
             shown = self._safely(
-                lambda: rendered(text, (0, len(text)), answer, shape.visible(known or {}, earlier)), text
+                lambda: splice_value(text, (0, len(text)), answer, shape.visible_response(known or {}, earlier)), text
             )
             raw = shown.encode("utf-8", "surrogatepass")
         self.last = (known or {}).get("usage") or {}
         length = (b"content-length", str(len(raw)).encode())
-        await self._call.start(response.status, [*_unsized(response), length])
+        await self._call.start(response.status, [*_headers_without_length(response), length])
         await self._call.write(raw, more=False)
-        watch = Watch(response.headers.get("content-type", ""))
+        watch = UsageWatch(response.headers.get("content-type", ""))
         watch.feed(raw)
         watch.close()
         return watch
 
-    async def _streamed(self, response: aiohttp.ClientResponse) -> Watch:
-        """Hand a stream back, event by event; after a fault of ours, the rest as it is."""
-        shown: Any = self._safely(self._recalls.shape.stream, None)
-        watch = Watch("text/event-stream")
-        await self._call.start(response.status, _unsized(response))
+    async def _relay_stream(self, response: aiohttp.ClientResponse) -> UsageWatch:
+        """Relay an event stream; after an internal error the remaining events pass through unfiltered."""
+        shown: Any = self._safely(self._recalls.shape.stream_filter, None)
+        watch = UsageWatch("text/event-stream")
+        await self._call.start(response.status, _headers_without_length(response))
 
-        async def tell(made: bytes) -> None:
+        async def send_to_client(made: bytes) -> None:
+            """Send bytes to the client and to the usage watch."""
             if made:
                 watch.feed(made)
                 await self._call.write(made)
 
         while True:
             try:
-                shown = await self._relayed(response, shown, tell)
+                shown = await self._relay_events(response, shown, send_to_client)
             finally:
                 response.close()
             if shown is None:
                 break
-            held = self._safely(shown.held, b"")
-            turn = self._safely(shown.end, None)
-            following, head_read = await self._next(turn)
+            held = self._safely(shown.pending_events, b"")
+            turn = self._safely(shown.end_response, None)
+            following, head_read = await self._next_response(turn)
             if turn is None or following is None:
-                await tell(held if turn is None else self._safely(shown.closing, held))
+                await send_to_client(held if turn is None else self._safely(shown.closing_events, held))
                 self.last = shown.last
                 break
-            await tell(turn.late)
+            await send_to_client(turn.late)
             response = following
             if response.status != 200 or not response.headers.get("content-type", "").startswith("text/event-stream"):
-                await tell(await self._failed(shown, response, head_read))
+                await send_to_client(await self._report_failure(shown, response, head_read))
                 break
         await self._call.write(b"", more=False)
         return watch
 
-    async def _relayed(
+    async def _relay_events(
         self, response: aiohttp.ClientResponse, shown: Any, tell: Callable[[bytes], Awaitable[None]]
     ) -> Any:
-        """Show one answer's events; after a fault of ours the rest goes as it is, and None is given."""
-        async for event in _events(response):
+        """Relay one response's events through the filter; return the filter.
+
+        After an internal error the remaining events pass through unfiltered, and None is returned.
+        """
+        async for event in _read_events(response):
             made = None if shown is None else self._safely(partial(shown.feed, event), None)
             if made is None and shown is not None:
-                await tell(self._safely(shown.held, b""))
+                await tell(self._safely(shown.pending_events, b""))
                 shown = None
             await tell(event if made is None else made)
         return shown
 
-    async def _failed(self, shown: Any, response: aiohttp.ClientResponse, head: bytes) -> bytes:
-        """Tell the client that a later answer failed, in its stream's own way, and take the hops back."""
+    async def _report_failure(self, shown: Any, response: aiohttp.ClientResponse, head: bytes) -> bytes:
+        """Remove the stored hops, and return the error of a later response as an event for the client's stream."""
         try:
             body = head + await response.read()
         finally:
             response.close()
-        await asyncio.to_thread(self._forget)
-        made: bytes = self._safely(lambda: shown.failed(body), b"")
+        await asyncio.to_thread(self._forget_hops)
+        made: bytes = self._safely(lambda: shown.error_event(body), b"")
         return made
 
 
-def _unsized(response: aiohttp.ClientResponse) -> list[tuple[bytes, bytes]]:
-    """Give an answer's headers but its length, which what is hidden changes."""
-    return [(k, v) for k, v in answer_headers(response) if k != b"content-length"]
+def _headers_without_length(response: aiohttp.ClientResponse) -> list[tuple[bytes, bytes]]:
+    """Return the response's headers without content-length, which changes when calls are hidden."""
+    return [(k, v) for k, v in response_headers(response) if k != b"content-length"]
 
 
-async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    cut = Events()
+async def _read_events(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """Yield the response's server-sent events one by one."""
+    cut = EventSplitter()
     async for chunk in response.content.iter_any():
         for event in cut.feed(chunk):
             yield event
-    if rest := cut.rest():
+    if rest := cut.remainder():
         yield rest

@@ -1,54 +1,57 @@
-"""Hidden recalls in chat completions."""
+"""Hide recall calls in OpenAI's Chat Completions API."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from danshari.proxy.http.usage_watch import data_of, parsed
+from danshari.proxy.http.usage_watch import event_data, parse_json_or_none
 from danshari.proxy.recall.shape import (
-    NAMES,
-    Hidden,
-    Shown,
-    Turn,
-    summed,
+    RECALL_TOOL_NAMES,
+    BaseStreamFilter,
+    HiddenCall,
+    ResponseParts,
+    sum_usage_fields,
 )
-from danshari.proxy.recall.sse import value_of, written
+from danshari.proxy.recall.sse import event_value, replace_event_data
 
 
-class Chat:
-    """Tool calls: a hidden one is dropped and those after it move up."""
+class ChatRecallFormat:
+    """Hides tool calls; later calls move up."""
 
-    def stream(self) -> ChatStream:
-        """Begin to show a stream."""
-        return ChatStream()
+    def stream_filter(self) -> ChatStreamFilter:
+        """Return a filter for a new stream."""
+        return ChatStreamFilter()
 
-    def turn(self, answer: Mapping[str, Any]) -> Turn:
-        """Take an answer apart."""
-        return _turn(_message(answer), (answer.get("choices") or [{}])[0].get("finish_reason"))
+    def parse_response(self, answer: Mapping[str, Any]) -> ResponseParts:
+        """Split a non-streamed response."""
+        return _build_response(_first_message(answer), (answer.get("choices") or [{}])[0].get("finish_reason"))
 
-    def visible(self, answer: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Give an answer as the client sees it; what earlier answers said comes first."""
-        said = [_message(a).get("content") for a in (*earlier, answer)]
-        message = {**_message(answer), "content": "\n\n".join(s for s in said if isinstance(s, str) and s) or None}
-        calls = [c for c in message.get("tool_calls") or () if not _hides(c)]
+    def visible_response(self, answer: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the response as the client sees it; text of earlier responses comes first."""
+        said = [_first_message(a).get("content") for a in (*earlier, answer)]
+        message = {
+            **_first_message(answer),
+            "content": "\n\n".join(s for s in said if isinstance(s, str) and s) or None,
+        }
+        calls = [c for c in message.get("tool_calls") or () if not _is_hidden(c)]
         message.pop("tool_calls", None)
         choice = dict(answer["choices"][0])
         if calls:
             message["tool_calls"] = calls
         elif choice.get("finish_reason") == "tool_calls":
             choice["finish_reason"] = "stop"
-        usage = summed([a.get("usage") or {} for a in (*earlier, answer)])
+        usage = sum_usage_fields([a.get("usage") or {} for a in (*earlier, answer)])
         head, others = earlier[0] if earlier else answer, answer["choices"][1:]
         return {**answer, "id": head.get("id"), "choices": [{**choice, "message": message}, *others], "usage": usage}
 
-    def results(self, turn: Turn, texts: Sequence[str]) -> list[Any]:
-        """Give one tool message a result."""
+    def result_messages(self, turn: ResponseParts, texts: Sequence[str]) -> list[Any]:
+        """Return one tool message per result."""
         pairs = zip(turn.hidden, texts, strict=True)
         return [{"role": "tool", "tool_call_id": call.id, "content": text} for call, text in pairs]
 
-    def rest(self, messages: Sequence[Any], at: int, turns: Sequence[Turn]) -> list[Any]:
-        """Take the words of earlier answers out of the client's assistant message."""
+    def remove_earlier(self, messages: Sequence[Any], at: int, turns: Sequence[ResponseParts]) -> list[Any]:
+        """Remove the text of earlier responses from the client's assistant message."""
         found = list(messages)
         for turn in turns if at < len(found) and isinstance(found[at], dict) else ():
             said, text = turn.messages[0].get("content"), found[at].get("content")
@@ -56,13 +59,13 @@ class Chat:
                 found[at] = {**found[at], "content": text[len(said) :].lstrip("\n")}
         return found
 
-    def merged(self, messages: Sequence[Any], at: int, turn: Turn, results: Sequence[Any]) -> list[Any]:
-        """Put hidden calls after the client's own, and their results first."""
+    def merge_hop(self, messages: Sequence[Any], at: int, turn: ResponseParts, results: Sequence[Any]) -> list[Any]:
+        """Append hidden calls to the client's assistant message, and put their results first."""
         found = list(messages)
         if at + 1 >= len(found) or not isinstance(found[at], dict) or found[at].get("role") != "assistant":
             return found
         asked = turn.messages[0].get("tool_calls") or ()
-        calls, own = [c for c in asked if _hides(c)], {c.get("id") for c in asked if not _hides(c)}
+        calls, own = [c for c in asked if _is_hidden(c)], {c.get("id") for c in asked if not _is_hidden(c)}
         if not own <= {c.get("id") for c in found[at].get("tool_calls") or ()}:
             return found  # another answer stands there by now
         found[at] = {**found[at], "tool_calls": [*(found[at].get("tool_calls") or ()), *calls]}
@@ -70,45 +73,46 @@ class Chat:
         return found
 
 
-def _message(answer: Mapping[str, Any]) -> dict[str, Any]:
+def _first_message(answer: Mapping[str, Any]) -> dict[str, Any]:
     choices = answer.get("choices") or [{}]
     return dict(choices[0].get("message") or {})
 
 
-def _hides(call: Any) -> bool:
-    return isinstance(call, Mapping) and (call.get("function") or {}).get("name") in NAMES
+def _is_hidden(call: Any) -> bool:
+    return isinstance(call, Mapping) and (call.get("function") or {}).get("name") in RECALL_TOOL_NAMES
 
 
-def _says(delta: Mapping[str, Any]) -> bool:
+def _has_content(delta: Mapping[str, Any]) -> bool:
     return any(delta.get(k) for k in ("content", "tool_calls", "reasoning_content", "refusal"))
 
 
-def _text(value: Any) -> str:
+def _text_or_empty(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _turn(message: dict[str, Any], reason: Any = "tool_calls") -> Turn:
+def _build_response(message: dict[str, Any], reason: Any = "tool_calls") -> ResponseParts:
+    """Split an assembled message into hidden calls and the rest."""
     calls = message.get("tool_calls") or []
     hidden = [
-        Hidden(id=str(c.get("id")), name=c["function"]["name"], arguments=c["function"].get("arguments") or "{}")
+        HiddenCall(id=str(c.get("id")), name=c["function"]["name"], arguments=c["function"].get("arguments") or "{}")
         for c in calls
-        if _hides(c)
+        if _is_hidden(c)
     ]
     kept = {k: v for k, v in message.items() if k in ("role", "content", "tool_calls", "reasoning_content") and v}
     kept = {"role": "assistant", "content": None, **kept}
     ended = reason in ("tool_calls", "function_call", "stop")  # some servers say stop
-    return Turn(hidden=hidden, others=len(calls) > len(hidden), messages=[kept], ended=ended)
+    return ResponseParts(hidden=hidden, others=len(calls) > len(hidden), messages=[kept], ended=ended)
 
 
-class ChatStream(Shown):
-    """Follows tool calls by their index."""
+class ChatStreamFilter(BaseStreamFilter):
+    """Filters tool calls by index."""
 
     def __init__(self) -> None:
         super().__init__()
         self._id: Any = None
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._text = self._reasoning = self._reason = ""
         self._late = b""
         self._last_delta: dict[str, Any] = {}
@@ -119,11 +123,11 @@ class ChatStream(Shown):
         self._held = []
 
     def feed(self, event: bytes) -> bytes:
-        """Show an event."""
-        value = value_of(event)
-        if data_of(event) == b"[DONE]" or not isinstance(value, dict):
+        """Filter one event."""
+        value = event_value(event)
+        if event_data(event) == b"[DONE]" or not isinstance(value, dict):
             self._held.append((event, None))
-            return b"" if data_of(event) == b"[DONE]" else self._held.pop()[0]
+            return b"" if event_data(event) == b"[DONE]" else self._held.pop()[0]
         if isinstance(usage := value.get("usage"), dict):
             self._usage = usage  # some servers tell the sum so far with every chunk
         choices = value.get("choices") or []
@@ -133,26 +137,26 @@ class ChatStream(Shown):
             return b""
         self._id = self._id or value.get("id")
         delta = choices[0].get("delta") or {}
-        self._text += _text(delta.get("content"))
-        self._reasoning += _text(delta.get("reasoning_content"))
-        shown = self._shown(delta)
+        self._text += _text_or_empty(delta.get("content"))
+        self._reasoning += _text_or_empty(delta.get("reasoning_content"))
+        shown = self._visible_delta(delta)
         if choices[0].get("finish_reason"):
             self._reason = choices[0]["finish_reason"]
             self._held.append((event, value))
-            self._late = written(event, {**value, "id": self._id, "choices": [
-                {**choices[0], "delta": shown, "finish_reason": None}]}) if _says(shown) else b""  # fmt: skip
+            self._late = replace_event_data(event, {**value, "id": self._id, "choices": [
+                {**choices[0], "delta": shown, "finish_reason": None}]}) if _has_content(shown) else b""  # fmt: skip
             self._last_delta = shown
             return b""
-        if self._answers and not _says(shown):
+        if self._answers and not _has_content(shown):
             return b""
         if shown == delta and not self._answers:
             return event
         if not any(v for k, v in shown.items() if k != "role") and delta.get("tool_calls"):
             return b""
-        return written(event, {**value, "id": self._id, "choices": [{**choices[0], "delta": shown}]})
+        return replace_event_data(event, {**value, "id": self._id, "choices": [{**choices[0], "delta": shown}]})
 
-    def _shown(self, delta: Mapping[str, Any]) -> dict[str, Any]:
-        """Give a delta without hidden calls."""
+    def _visible_delta(self, delta: Mapping[str, Any]) -> dict[str, Any]:
+        """Collect a delta's tool calls and return the delta without the hidden ones."""
         kept = []
         for part in delta.get("tool_calls") or ():
             index = int(part.get("index") or 0)
@@ -160,7 +164,7 @@ class ChatStream(Shown):
             call.update({k: v for k, v in part.items() if k in ("id", "type") and v})
             for name, text in (part.get("function") or {}).items():
                 call["function"][name] = call["function"].get(name, "") + (text or "")
-            if not _hides(call):
+            if not _is_hidden(call):
                 place = self._places.setdefault(index, len(self._places))
                 kept.append(part if place == index else {**part, "index": place})
         if "tool_calls" not in delta:
@@ -168,20 +172,22 @@ class ChatStream(Shown):
         rest = {k: v for k, v in delta.items() if k != "tool_calls"}
         return {**rest, "tool_calls": kept} if kept else rest
 
-    def end(self) -> Turn:
-        """Give the answer that ended."""
+    def end_response(self) -> ResponseParts:
+        """Return the response that ended and reset for the next one."""
         calls = [self._calls[n] for n in sorted(self._calls)]
-        turn = _turn({"content": self._text, "tool_calls": calls, "reasoning_content": self._reasoning}, self._reason)
+        turn = _build_response(
+            {"content": self._text, "tool_calls": calls, "reasoning_content": self._reasoning}, self._reason
+        )
         turn.ended, turn.late = turn.ended and not self._broken, self._late
         if self._usage is not None:
             self._usages.append(self._usage)
         self._closing_delta = self._last_delta
-        self._close(turn)
-        self._begin()
+        self._record_end(turn)
+        self._reset()
         return turn
 
-    def closing(self) -> bytes:
-        """Give the last chunks, with all answers' usage."""
+    def closing_events(self) -> bytes:
+        """Return the last chunks, with the usage of all responses."""
         made = b""
         for event, value in self._closing:
             if self._hid and value is not None:
@@ -190,13 +196,17 @@ class ChatStream(Shown):
                     choices[0]["delta"] = self._closing_delta
                     if choices[0]["finish_reason"] == "tool_calls" and self._stops:
                         choices[0]["finish_reason"] = "stop"
-                usage = {"usage": summed(self._usages)} if isinstance(value.get("usage"), dict) else {}
-                event = written(event, {**value, "id": self._id or value.get("id"), "choices": choices, **usage})
+                usage = {"usage": sum_usage_fields(self._usages)} if isinstance(value.get("usage"), dict) else {}
+                event = replace_event_data(
+                    event, {**value, "id": self._id or value.get("id"), "choices": choices, **usage}
+                )
             made += event
         return made
 
-    def failed(self, body: bytes) -> bytes:
-        """Tell an error as a chunk with `error`, which the SDKs raise."""
-        value = parsed(body)
+    def error_event(self, body: bytes) -> bytes:
+        """Return a chunk with `error`, which the SDKs raise."""
+        value = parse_json_or_none(body)
         error = value.get("error") if isinstance(value, dict) else None
-        return written(b"", {"error": error or {"message": "the provider did not answer", "type": "server_error"}})
+        return replace_event_data(
+            b"", {"error": error or {"message": "the provider did not answer", "type": "server_error"}}
+        )

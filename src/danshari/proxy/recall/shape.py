@@ -1,7 +1,7 @@
-"""Recalls that the proxy answers itself: taken out of what the client sees, put back into what the model sees.
+"""Recall calls that the proxy answers: hidden from the client, re-inserted into requests to the model.
 
-One file a format. A format says what of an answer is hidden, how a stream is shown without it, and in what shape the
-hidden call and its result go upstream.
+There is one module per format. It knows which parts of a response to hide, how to filter a stream, and
+how the hidden call and its result look in a request.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from danshari.pipeline.recall import READ, SEARCH
+from danshari.pipeline.recall import READ_TOOL, SEARCH_TOOL
 
-NAMES = frozenset((SEARCH, READ))
+RECALL_TOOL_NAMES = frozenset((SEARCH_TOOL, READ_TOOL))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hidden:
-    """One recall that a model asked for."""
+class HiddenCall:
+    """A recall call of the model that the client does not see."""
 
     id: str
     name: str
@@ -26,10 +26,10 @@ class Hidden:
 
 
 @dataclass(slots=True, kw_only=True)
-class Turn:
-    """One answer of the model, taken apart."""
+class ResponseParts:
+    """One model response, split into hidden recall calls and the rest."""
 
-    hidden: list[Hidden] = field(default_factory=list)
+    hidden: list[HiddenCall] = field(default_factory=list)
     others: bool = False
     """Whether it holds calls that are the client's to answer."""
     messages: list[Any] = field(default_factory=list)
@@ -40,98 +40,108 @@ class Turn:
     """What the client sees of the event that ended it, where the provider says both in one."""
 
     @property
-    def hop(self) -> bool:
-        """Whether the proxy alone can answer it."""
+    def is_hop(self) -> bool:
+        """Whether the response ended normally with recall calls and no call that the client must answer."""
         return bool(self.hidden) and not self.others and self.ended
 
 
-class Stream(Protocol):
-    """Shows a stream without what is hidden, over as many answers as it takes."""
+class StreamFilter(Protocol):
+    """Filters hidden calls out of an event stream that may span several model responses."""
 
     def feed(self, event: bytes) -> bytes:
-        """Take one event (without its blank line) in; give what the client sees of it."""
+        """Read one event (without its blank line); return the bytes to show to the client."""
 
-    def end(self) -> Turn:
-        """Give the answer that just ended; what ended it is held back."""
+    def end_response(self) -> ResponseParts:
+        """Return the response that just ended; its end events are held back."""
 
-    def closing(self) -> bytes:
-        """Give what ends the client's stream."""
+    def closing_events(self) -> bytes:
+        """Return the events that end the client's stream."""
 
-    def held(self) -> bytes:
-        """Give what was held back so far, as it came: for when we fail."""
+    def pending_events(self) -> bytes:
+        """Return the events held back so far, unchanged; used after an internal error."""
 
-    def failed(self, body: bytes) -> bytes:
-        """Tell an error that the provider answered a later request with, as an event of the stream."""
+    def error_event(self, body: bytes) -> bytes:
+        """Return a provider's error to a later request as a stream event."""
 
     @property
     def last(self) -> Mapping[str, Any]:
-        """The usage of the last answer alone."""
+        """The usage of the last response alone."""
 
 
-class Shown:
-    """What streams of every format keep: usage by answer, and the events that end one."""
+class BaseStreamFilter:
+    """Base of the stream filters: usage per response, and the events held back at its end."""
 
     def __init__(self) -> None:
         self._usages: list[dict[str, Any]] = []
         self._held: list[tuple[bytes, Any]] = []
         self._answers = 0
 
-    def _close(self, turn: Turn) -> None:
-        """Note that an answer ended: what its end was, whether anything was hidden so far, whether the client stops."""
+    def _record_end(self, turn: ResponseParts) -> None:
+        """Record the end of a response: its end events, and whether the turn stops or goes on.
+
+        Also records whether anything was hidden so far.
+        """
         self._answers += 1
         self._closing, self._hid = self._held, bool(turn.hidden) or self._answers > 1
         self._stops = not turn.others
 
     @property
     def last(self) -> Mapping[str, Any]:
-        """The usage of the last answer alone."""
+        """The usage of the last response alone."""
         return self._usages[-1] if self._usages else {}
 
-    def held(self) -> bytes:
-        """Give what was held back so far, as it came."""
+    def pending_events(self) -> bytes:
+        """Return the events held back so far, unchanged."""
         return b"".join(event for event, _ in self._held)
 
 
-class Shape(Protocol):
-    """What a format knows of hidden calls."""
+class RecallFormat(Protocol):
+    """How one format represents hidden recall calls."""
 
-    def stream(self) -> Stream:
-        """Begin to show a stream."""
+    def stream_filter(self) -> StreamFilter:
+        """Return a filter for a new stream."""
 
-    def turn(self, answer: Mapping[str, Any]) -> Turn:
-        """Take an answer in one piece apart."""
+    def parse_response(self, answer: Mapping[str, Any]) -> ResponseParts:
+        """Split a non-streamed response."""
 
-    def visible(self, answer: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Give an answer without what is hidden, its usage added up with that of earlier answers."""
+    def visible_response(self, answer: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return a response without hidden calls; content and usage of earlier responses are included."""
 
-    def results(self, turn: Turn, texts: Sequence[str]) -> list[Any]:
-        """Give the messages that carry the results of the hidden calls."""
+    def result_messages(self, turn: ResponseParts, texts: Sequence[str]) -> list[Any]:
+        """Return the messages that carry the results of the hidden calls."""
 
-    def rest(self, messages: Sequence[Any], at: int, turns: Sequence[Turn]) -> list[Any]:
-        """Take out of the client's answer at `at` what earlier answers of its turn said: they stand before it."""
+    def remove_earlier(self, messages: Sequence[Any], at: int, turns: Sequence[ResponseParts]) -> list[Any]:
+        """Remove from the assistant message at index `at` the content of earlier responses in the same turn.
 
-    def merged(self, messages: Sequence[Any], at: int, turn: Turn, results: Sequence[Any]) -> list[Any]:
-        """Put hidden calls and results beside the client's own calls, which stand in the message at `at`."""
+        Those responses are inserted before it as messages of their own.
+        """
+
+    def merge_hop(self, messages: Sequence[Any], at: int, turn: ResponseParts, results: Sequence[Any]) -> list[Any]:
+        """Add hidden calls and results to the client's own calls, which are in the message at index `at`."""
 
 
-def summed(usages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Add usage reports up, field by field; what is no number is the last one's."""
+def sum_usage_fields(usages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Add up usage reports field by field; of a field that is no number, the last value is kept."""
     total: dict[str, Any] = {}
     for usage in usages:
         for name, value in usage.items():
             before = total.get(name)
             if isinstance(value, bool) or not isinstance(value, int | float):
                 parts = [part for part in (before, value) if isinstance(part, Mapping)]
-                total[name] = summed(parts) if isinstance(value, Mapping) else value
+                total[name] = sum_usage_fields(parts) if isinstance(value, Mapping) else value
             else:
                 total[name] = value + (before if isinstance(before, int | float) else 0)
     return total
 
 
-def shapes() -> dict[str, Shape]:
-    """Give the formats by name."""
-    from danshari.proxy.recall.anthropic import Anthropic
-    from danshari.proxy.recall.openai_chat import Chat
-    from danshari.proxy.recall.openai_responses import Responses
+def load_recall_formats() -> dict[str, RecallFormat]:
+    """Return the recall formats by format name."""
+    from danshari.proxy.recall.anthropic import AnthropicRecallFormat
+    from danshari.proxy.recall.openai_chat import ChatRecallFormat
+    from danshari.proxy.recall.openai_responses import ResponsesRecallFormat
 
-    return {"anthropic": Anthropic(), "openai-chat": Chat(), "openai-responses": Responses()}
+    return {
+        "anthropic": AnthropicRecallFormat(),
+        "openai-chat": ChatRecallFormat(),
+        "openai-responses": ResponsesRecallFormat(),
+    }

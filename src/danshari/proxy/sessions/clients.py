@@ -1,4 +1,4 @@
-"""What clients tell about themselves: their own session key, and whether they check the tools they offered."""
+"""Recognise agents from request headers and find the session key that a client sends."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from functools import cache
 from typing import Any
 
 from danshari import data
-from danshari.core.items import hashed
+from danshari.core.items import hash_strings
 
 SESSION_HEADER = "x-danshari-session"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agent:
-    """One row of `data/agents.toml`: how an agent is told to use the proxy, and how it is recognised."""
+class AgentProfile:
+    """One row of `data/agents.toml`: how an agent is pointed at the proxy, and how it is recognised."""
 
     name: str
     command: str
@@ -33,50 +33,51 @@ class Agent:
 
 
 @cache
-def agents() -> dict[str, Agent]:
-    """Load the rows."""
-    table = tomllib.loads(data.text("agents.toml"))
+def load_agent_profiles() -> dict[str, AgentProfile]:
+    """Load the known agents by name."""
+    table = tomllib.loads(data.package_text("agents.toml"))
     rows = {}
     for name, row in table["agent"].items():
         row.update({key: tuple(row[key]) for key in ("arguments", "signs") if key in row})
-        rows[name] = Agent(**{"name": name, "command": name, **row})
+        rows[name] = AgentProfile(**{"name": name, "command": name, **row})
     return rows
 
 
 @cache
 def session_headers() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Give the headers by which clients name their session, in order, and those that name a sub-agent of it."""
-    table = tomllib.loads(data.text("agents.toml"))
+    """Return the names of session key headers, in order of preference, and those of sub-agent headers."""
+    table = tomllib.loads(data.package_text("agents.toml"))
     return (SESSION_HEADER, *table["session_headers"]), tuple(table["agent_headers"])
 
 
-def agent_of(headers: Mapping[str, str]) -> Agent | None:
-    """Recognise an agent by its user agent."""
+def detect_agent(headers: Mapping[str, str]) -> AgentProfile | None:
+    """Return the agent whose user-agent prefix matches; None if none does."""
     sign = headers.get("user-agent", "").lower()
-    return next((a for a in agents().values() if any(sign.startswith(s.lower()) for s in a.signs)), None)
+    return next((a for a in load_agent_profiles().values() if any(sign.startswith(s.lower()) for s in a.signs)), None)
 
 
-def key_of(headers: Mapping[str, str], values: Mapping[str, Any]) -> str:
-    """Give the client's own key of its session and sub-agent; "" if it sends none."""
+def client_session_key(headers: Mapping[str, str], values: Mapping[str, Any]) -> str:
+    """Return the client's own key for its session and sub-agent; "" if it sends none."""
     named, parts = session_headers()
     agent = "".join(f" {headers[name]}" for name in parts if name in headers)
-    return _own_key(headers, values, named) + agent
+    return _find_session_key(headers, values, named) + agent
 
 
-def _own_key(headers: Mapping[str, str], values: Mapping[str, Any], named: tuple[str, ...]) -> str:
+def _find_session_key(headers: Mapping[str, str], values: Mapping[str, Any], named: tuple[str, ...]) -> str:
+    """Return the session key from a header, `metadata.user_id` or `prompt_cache_key`; "" if there is none."""
     for name in named:
         if found := headers.get(name):
             return found
     metadata = values.get("metadata")
     user = metadata.get("user_id") if isinstance(metadata, Mapping) else None
     if isinstance(user, str) and user:
-        return _session_of(user)
+        return _session_from_user_id(user)
     cache_key = values.get("prompt_cache_key")
     return cache_key if isinstance(cache_key, str) else ""
 
 
-def _session_of(user: str) -> str:
-    """Take the session out of Claude Code's `user_id`: a JSON text, or words joined by `_session_`."""
+def _session_from_user_id(user: str) -> str:
+    """Extract the session from Claude Code's `user_id`: JSON, or text with `_session_` before the id."""
     if user.startswith("{"):
         try:
             return str(json.loads(user).get("session_id") or user)
@@ -85,7 +86,7 @@ def _session_of(user: str) -> str:
     return user.rpartition("_session_")[2]
 
 
-def credential(headers: Mapping[str, str]) -> str:
-    """Give a short hash of the credential, so that tenants never share a session; the credential is not kept."""
+def credential_hash(headers: Mapping[str, str]) -> str:
+    """Return a short hash of the credential, which keeps tenants' sessions apart; the credential is not stored."""
     sent = headers.get("authorization") or headers.get("x-api-key") or headers.get("api-key") or ""
-    return hashed("credential", sent)[:8] if sent else ""
+    return hash_strings("credential", sent)[:8] if sent else ""

@@ -1,4 +1,7 @@
-"""Sessions of clients that do not say so: found again by the client's own key and by what a request holds."""
+"""Find the session and branch of a request by the client's key and by the messages it holds.
+
+Clients need not send a session id.
+"""
 
 from __future__ import annotations
 
@@ -12,112 +15,122 @@ from typing import Any
 from danshari import data
 from danshari.archive.base import Archive
 from danshari.compactor import Compactor
-from danshari.core.items import hashed
+from danshari.core.items import hash_strings
 from danshari.formats import Format
-from danshari.proxy.body.body import Body
-from danshari.proxy.recall.store import Recalls
-from danshari.proxy.sessions.branches import Branches, main_branch, said
-from danshari.proxy.sessions.client_model import Door
-from danshari.proxy.sessions.clients import agent_of, credential, key_of
-from danshari.proxy.sessions.session import MOVED, Keeper, wide_window
+from danshari.proxy.body.body import RequestBody
+from danshari.proxy.recall.store import SessionRecalls
+from danshari.proxy.sessions.branches import BranchStore, main_branch_name, message_digest
+from danshari.proxy.sessions.client_model import ClientModel
+from danshari.proxy.sessions.clients import client_session_key, credential_hash, detect_agent
+from danshari.proxy.sessions.session import MAX_CHANGED_MESSAGES, ProxySession, window_from_beta
 from danshari.proxy.settings import Settings
 
-NEAREST = 32
+MAX_SESSIONS_SEARCHED = 32
 """Sessions that are looked through for one that begins as a new request does."""
-BRANCHES = 8
+MAX_BRANCHES = 8
 """Branches of one session (forks, sub-agents that began alike) kept ready."""
-ALONE = 3
+MAX_UNFORKED_MESSAGES = 3
 """Messages up to which a request cannot be of a stored fork: nothing has parted yet."""
 
 
-class Keepers:
-    """All sessions, the newest used last; what falls out is read back from the archive when it is called again."""
+class SessionRegistry:
+    """All session branches in memory, in order of use.
+
+    The least recently used session is dropped beyond the limit and read back from the archive when it
+    returns.
+    """
 
     def __init__(self, settings: Settings, archive: Archive | None) -> None:
         self.settings, self._archive = settings, archive
-        self._kept: OrderedDict[str, list[Keeper]] = OrderedDict()
+        self._kept: OrderedDict[str, list[ProxySession]] = OrderedDict()
         self._beginning = asyncio.Lock()
         self.policy = data.load_policy(settings.policy)
 
     def __len__(self) -> int:
         return sum(map(len, self._kept.values()))
 
-    def all(self) -> list[Keeper]:
-        """Give every branch, the newest used first."""
+    def all_branches(self) -> list[ProxySession]:
+        """Return every branch, most recently used first."""
         return sorted((k for row in self._kept.values() for k in row), key=lambda k: -k.figures.seen)
 
-    def nearest(self, raw: bytes) -> Body | None:
-        """Give the body of a session used lately that begins as this one does, so that only the rest is read."""
-        for row in islice(reversed(self._kept.values()), NEAREST):
+    def find_similar_body(self, raw: bytes) -> RequestBody | None:
+        """Return a recent session's body with the same beginning, so that only the rest must be parsed."""
+        for row in islice(reversed(self._kept.values()), MAX_SESSIONS_SEARCHED):
             for keeper in row[:2]:
                 body = keeper.body
                 if body is not None and body.places and raw.startswith(body.head):
                     return body
         return None
 
-    async def find(self, wire: Format, body: Body, headers: Mapping[str, str]) -> Keeper:
-        """Give the branch a request continues, or a new one; what must wait for the archive does so in a thread."""
+    async def find(self, wire: Format, body: RequestBody, headers: Mapping[str, str]) -> ProxySession:
+        """Return the branch that a request continues, or start one.
+
+        Archive access runs in a thread.
+        """
         values = body.values
-        root = root_of(wire, values, headers)
-        keeper = self._held(root, values[wire.key])
+        root = derive_session_root(wire, values, headers)
+        keeper = self._find_branch(root, values[wire.key])
         if keeper is None:
             async with self._beginning:
-                keeper = self._held(root, values[wire.key])
+                keeper = self._find_branch(root, values[wire.key])
                 if keeper is None:
                     row = self._kept.get(root, [])
-                    keeper = await asyncio.to_thread(self._begin, root, list(row), wire, values, headers)
+                    keeper = await asyncio.to_thread(self._start_branch, root, list(row), wire, values, headers)
         row = self._kept.setdefault(root, [])
         self._kept.move_to_end(root)
         if keeper in row:
             row.remove(keeper)
         row.insert(0, keeper)
-        del row[BRANCHES:]
+        del row[MAX_BRANCHES:]
         while len(self) > self.settings.sessions and len(self._kept) > 1:
             self._kept.popitem(last=False)
         keeper.body = body  # at once: another branch may come before this one was decided on
-        agent = agent_of(headers)
+        agent = detect_agent(headers)
         keeper.client = agent.name if agent else keeper.client
         keeper.figures.seen = time.time()
         return keeper
 
-    def _held(self, root: str, messages: list[Any]) -> Keeper | None:
-        return next((k for k in self._kept.get(root, ()) if k.distance(messages) <= MOVED), None)
+    def _find_branch(self, root: str, messages: list[Any]) -> ProxySession | None:
+        """Return the loaded branch that the messages continue; None if there is none."""
+        return next(
+            (k for k in self._kept.get(root, ()) if k.count_changed_messages(messages) <= MAX_CHANGED_MESSAGES), None
+        )
 
-    def _begin(
-        self, root: str, row: list[Keeper], wire: Format, values: Mapping[str, Any], headers: Mapping[str, str]
-    ) -> Keeper:
-        """Make a branch: a stored one that fits, the session's first, or a fork of the one that shares most."""
+    def _start_branch(
+        self, root: str, row: list[ProxySession], wire: Format, values: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> ProxySession:
+        """Start a branch: a stored one that fits, the session's first, or a fork of the most similar one."""
         messages, model = values[wire.key], str(values.get("model") or "")
-        branches, taken = Branches(root, wire, self._archive), {k.name for k in row}
-        name = branches.fitting(messages) if len(messages) > ALONE else ""
-        window, source = wide_window(headers, model), None
+        branches, taken = BranchStore(root, wire, self._archive), {k.name for k in row}
+        name = branches.find_fork(messages) if len(messages) > MAX_UNFORKED_MESSAGES else ""
+        window, source = window_from_beta(headers, model), None
         if not name or name in taken:
-            name = main_branch(root)
+            name = main_branch_name(root)
             if name in taken:
-                best = max(row, key=lambda k: k.shared(messages))
-                shared = best.shared(messages)
-                name, source = branches.fork(messages, shared), best if shared > 1 else None
-        door = Door(wire.name) if self.settings.handover == "model" else None
+                best = max(row, key=lambda k: k.common_prefix_length(messages))
+                shared = best.common_prefix_length(messages)
+                name, source = branches.add_fork(messages, shared), best if shared > 1 else None
+        door = ClientModel(wire.name) if self.settings.handover == "model" else None
         made = Compactor(
             self.policy,
             model=model or None,
             window=window,
             archive=self._archive,
             session=name,
-            project=f"{self.settings.project or 'proxy'}/{credential(headers)}",
+            project=f"{self.settings.project or 'proxy'}/{credential_hash(headers)}",
             confined=True,
             format=wire.name,
             summarizer=door.summarizer() if door else None,
         )
-        recalls = Recalls(wire, made, self._archive, name) if self.settings.recall != "off" else None
-        return Keeper(name=name, compactor=made, window=window, door=door, recalls=recalls, source=source)
+        recalls = SessionRecalls(wire, made, self._archive, name) if self.settings.recall != "off" else None
+        return ProxySession(name=name, compactor=made, window=window, door=door, recalls=recalls, source=source)
 
 
-def root_of(wire: Format, values: Mapping[str, Any], headers: Mapping[str, str]) -> str:
-    """Name a session: tenant, format, the client's own key, and what its first user message says."""
+def derive_session_root(wire: Format, values: Mapping[str, Any], headers: Mapping[str, str]) -> str:
+    """Return the id of a session: a hash of tenant, format, the client's key and its first user message."""
     first = ""
     for message in values[wire.key]:
         if any(piece.role == "user" for piece in wire.split(message)):
-            first = said(wire, message)
+            first = message_digest(wire, message)
             break
-    return hashed(credential(headers), wire.name, key_of(headers, values), first)[:16]
+    return hash_strings(credential_hash(headers), wire.name, client_session_key(headers, values), first)[:16]

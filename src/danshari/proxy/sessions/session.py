@@ -1,4 +1,4 @@
-"""One branch of one session: its compactor, the last body, and what it came to."""
+"""One branch of one client session: its compactor, its last request body and its totals."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 
 from danshari import data
 from danshari.compactor import Compactor
-from danshari.proxy.body.body import Body
-from danshari.proxy.recall.store import Recalls
-from danshari.proxy.sessions.client_model import Door
-from danshari.proxy.sessions.clients import agent_of
+from danshari.proxy.body.body import RequestBody
+from danshari.proxy.recall.store import SessionRecalls
+from danshari.proxy.sessions.client_model import ClientModel
+from danshari.proxy.sessions.clients import detect_agent
 from danshari.proxy.settings import Settings
 
-MOVED = 6
+MAX_CHANGED_MESSAGES = 6
 """Messages that may differ (moved cache marks, a taken-back turn) in a request that still continues a session."""
-WIDE = ("context-1m", 1_000_000)
+WIDE_WINDOW_BETA = ("context-1m", 1_000_000)
 """A beta by which a request asks for a wider window than its model's row has, and that window in tokens."""
-BILLED = ("fresh", "cached", "written", "output")
+BILLED_KINDS = ("fresh", "cached", "written", "output")
 
 
 @dataclass(slots=True, kw_only=True)
-class Figures:
-    """What one session came to so far."""
+class SessionTotals:
+    """Totals of one session branch since it was loaded."""
 
     requests: int = 0
     before: float = 0.0
@@ -35,7 +35,7 @@ class Figures:
     faults: int = 0
     rescues: int = 0
     recalls: int = 0
-    billed: dict[str, float] = field(default_factory=lambda: dict.fromkeys(BILLED, 0.0))
+    billed: dict[str, float] = field(default_factory=lambda: dict.fromkeys(BILLED_KINDS, 0.0))
     """Tokens as the provider reported them."""
     dollars: float = 0.0
     seen: float = 0.0
@@ -45,65 +45,76 @@ class Figures:
 
 
 @dataclass(slots=True, kw_only=True)
-class Keeper:
-    """One branch of one session: a compactor, the last body, and what it came to."""
+class ProxySession:
+    """One branch of one client session: a compactor, the last request body and the totals."""
 
     name: str
     compactor: Compactor
     client: str = ""
-    body: Body | None = None
+    body: RequestBody | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    figures: Figures = field(default_factory=Figures)
-    recalls: Recalls | None = None
+    figures: SessionTotals = field(default_factory=SessionTotals)
+    recalls: SessionRecalls | None = None
     """Recalls that are answered here; None where that is switched off."""
-    door: Door | None = None
+    door: ClientModel | None = None
     """How hand-overs are asked of the client's own model; None: code writes them."""
     window: int | None = None
     """Window in tokens where it is not the model's own."""
     limit: int | None = None
     """Window that the provider told when it refused a request as too long."""
-    source: Keeper | None = None
+    source: ProxySession | None = None
     """The branch that this one forked off, until what was decided there is taken over."""
 
     def prepare(self, values: Mapping[str, Any], headers: Mapping[str, str], settings: Settings) -> None:
-        """Take over what a fork inherits, follow a switch of the model, decide on recalls; may wait for the archive."""
+        """Bring the branch up to date for a request; may wait for the archive.
+
+        Copies the state of the branch it was forked from, follows a change of model or window, and decides
+        once whether recall tools are offered.
+        """
         if self.source is not None and not self.compactor.session.ledger:
             self.compactor.load(self.source.compactor.save())
         self.source = None
         name = str(values.get("model") or "")
         if name and name != self.compactor.model.name:
             self.limit = None
-        self.resize(name, self.limit or wide_window(headers, name))
+        self.set_model_window(name, self.limit or window_from_beta(headers, name))
         if self.recalls is not None:
-            self.recalls.decide(values, settings, agent_of(headers))
+            self.recalls.decide_offer(values, settings, detect_agent(headers))
 
-    def resize(self, model: str, window: int | None) -> None:
-        """Follow a switch of the model or of its window."""
+    def set_model_window(self, model: str, window: int | None) -> None:
+        """Set the compactor's model and window (tokens) if either changed."""
         if model and (model != self.compactor.model.name or window != self.window):
             self.compactor.set_model(model, window=window)
             self.window = window
 
-    def refused(self, counted: int | None, limit: int | None) -> None:
-        """Learn from a refusal: the provider's count, and a window where the model's row promised more."""
+    def record_overflow(self, counted: int | None, limit: int | None) -> None:
+        """Learn from a provider's overflow error: its token count, and possibly a smaller window.
+
+        The new window is `limit` (tokens) if the provider told one, else 95 % of the refused request's
+        tokens. It applies only if it is smaller than the model's window.
+        """
         held = int(0.95 * (counted or self.compactor.session.account.shown or 0))
         found = limit or min(held, self.compactor.model.window) or None
         if found and found < self.compactor.model.window:
             self.limit = found
-            self.resize(self.compactor.model.name, found)
+            self.set_model_window(self.compactor.model.name, found)
         self.compactor.overflowed(counted)
 
-    def distance(self, messages: Sequence[Any]) -> int:
-        """Count messages of the last request that a new one does not hold at their places; stops beyond `MOVED`."""
+    def count_changed_messages(self, messages: Sequence[Any]) -> int:
+        """Count the last request's messages that a new one lacks or changes, by position.
+
+        Stops beyond `MAX_CHANGED_MESSAGES`.
+        """
         held = self.body.messages if self.body is not None else []
         missing = max(len(held) - len(messages), 0)
         for old, new in zip(held, messages, strict=False):
             missing += old is not new and old != new
-            if missing > MOVED:
+            if missing > MAX_CHANGED_MESSAGES:
                 break
         return missing
 
-    def shared(self, messages: Sequence[Any]) -> int:
-        """Count the messages that both begin with."""
+    def common_prefix_length(self, messages: Sequence[Any]) -> int:
+        """Return how many leading messages the last request and a new one have in common."""
         held = self.body.messages if self.body is not None else []
         pairs = zip(held, messages, strict=False)
         return next(
@@ -111,7 +122,11 @@ class Keeper:
         )
 
 
-def wide_window(headers: Mapping[str, str], model: str) -> int | None:
-    """Give the window a beta asks for; None where the model's row holds."""
-    asked, tokens = WIDE
-    return tokens if asked in headers.get("anthropic-beta", "") and data.model(model or None).window < tokens else None
+def window_from_beta(headers: Mapping[str, str], model: str) -> int | None:
+    """Return the window (tokens) that a beta header asks for; None if the model's own window applies."""
+    asked, tokens = WIDE_WINDOW_BETA
+    return (
+        tokens
+        if asked in headers.get("anthropic-beta", "") and data.find_model(model or None).window < tokens
+        else None
+    )

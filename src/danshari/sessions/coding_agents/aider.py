@@ -1,4 +1,7 @@
-"""aider's chat history: one Markdown file for all sessions of a repository; applied edits are the calls."""
+"""Reader of aider's chat history, one Markdown file for all sessions of a repository.
+
+Edits that aider applied become tool calls.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from danshari.sessions.base import Reader, Recorded
-from danshari.sessions.script import Script
+from danshari.sessions.base import Reader, RecordedSession
+from danshari.sessions.script import ChatSessionWriter
 
 _START = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")
 _MODEL = re.compile(r"(?:Main model|Models?): (\S+)")
@@ -22,42 +25,46 @@ def _matches(records: list[Any]) -> bool:
     return bool(records)
 
 
-def read(path: Path) -> Iterator[Recorded]:
-    """Yield one session per start mark that said anything."""
+def read_aider_file(path: Path) -> Iterator[RecordedSession]:
+    """Yield one session per start mark, if an assistant message follows it."""
     number, start = 0, ""
     parts: list[str] = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         mark = _START.match(line)
         if mark:
             number += 1
-            if (session := _session(path, number, start, parts)) is not None:
+            if (session := _build_session(path, number, start, parts)) is not None:
                 yield session
             parts, start = [], mark.group(1)
         else:
             parts.append(line)
-    if (session := _session(path, number + 1, start, parts)) is not None:
+    if (session := _build_session(path, number + 1, start, parts)) is not None:
         yield session
 
 
-def _session(path: Path, number: int, start: str, text: list[str]) -> Recorded | None:
-    session = Recorded(id=f"{path.stem.strip('.')}#{number}", source="aider", format="openai-chat")
+def _build_session(path: Path, number: int, start: str, text: list[str]) -> RecordedSession | None:
+    """Build the session of one start mark, or return None if the assistant said nothing."""
+    session = RecordedSession(id=f"{path.stem.strip('.')}#{number}", source="aider", format="openai-chat")
     session.repository = path.resolve().parent.name
     session.task = session.id
-    script = Script(session)
+    script = ChatSessionWriter(session)
     when = datetime.fromisoformat(start).timestamp() if start else None
-    for kind, block in _blocks(text):
+    for kind, block in _split_blocks(text):
         if kind == "user":
             script.user(block, when)
         elif kind == "assistant":
             script.assistant(block)
         else:
-            _output(script, block)
-    done = script.done()
+            _read_output(script, block)
+    done = script.finish()
     return done if any(m["role"] == "assistant" for m in done.messages) else None
 
 
-def _blocks(text: list[str]) -> Iterator[tuple[str, str]]:
-    """Split into what the user, the assistant and aider itself said; inside a fence everything is the assistant's."""
+def _split_blocks(text: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield (kind, text) of user, assistant and aider's output.
+
+    Inside a code fence all is the assistant's.
+    """
     kind, fenced = "", False
     lines: list[str] = []
     for line in text:
@@ -75,8 +82,8 @@ def _blocks(text: list[str]) -> Iterator[tuple[str, str]]:
         yield kind, "\n".join(lines).strip()
 
 
-def _output(script: Script, block: str) -> None:
-    """Take model and applied edits out of aider's own lines; the rest the model never saw."""
+def _read_output(script: ChatSessionWriter, block: str) -> None:
+    """Take the model, token counts and applied edits from aider's own lines, which the model never saw."""
     session = script.session
     if (model := _MODEL.search(block)) and not session.model:
         session.model = model.group(1)
@@ -88,15 +95,19 @@ def _output(script: Script, block: str) -> None:
     if spoke and (edited := _APPLIED.findall(block)):
         reply = session.messages[-1]["content"] or ""
         made = [
-            (script.fresh_id(), "edit", {"path": path, "edit": reply if n == 0 else ""})
+            (script.make_call_id(), "edit", {"path": path, "edit": reply if n == 0 else ""})
             for n, path in enumerate(edited)
         ]
         session.messages[-1]["content"] = None
-        script.join(made)
+        script.join_calls(made)
         for call_id, _, arguments in made:
             script.result(call_id, f"Applied edit to {arguments['path']}")
 
 
 READER = Reader(
-    name="aider", about="aider chat history (.aider.chat.history.md)", suffixes=(".md",), matches=_matches, read=read
+    name="aider",
+    about="aider chat history (.aider.chat.history.md)",
+    suffixes=(".md",),
+    matches=_matches,
+    read=read_aider_file,
 )

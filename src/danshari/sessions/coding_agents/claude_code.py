@@ -1,4 +1,7 @@
-"""Claude Code's JSONL: split turns merged by message id, sidechains left out, one context per compaction."""
+"""Reader of Claude Code's JSONL sessions.
+
+Parts of a turn are merged by message id, sidechains are skipped, and a compaction begins a new context.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from danshari.sessions.base import Reader, Recorded, lines, seconds
+from danshari.sessions.base import Reader, RecordedSession, parse_timestamp, read_json_lines
 
 
 def _matches(records: list[Any]) -> bool:
@@ -16,37 +19,37 @@ def _matches(records: list[Any]) -> bool:
     )
 
 
-def read(path: Path) -> Iterator[Recorded]:
+def read_claude_code_file(path: Path) -> Iterator[RecordedSession]:
     """Yield one session per context; a compaction boundary ends one and begins the next."""
-    current = _Context(path, 1)
+    current = _ContextBuilder(path, 1)
     number = 1
-    for record in lines(path):
+    for record in read_json_lines(path):
         if record is None:
             current.session.malformed += 1
         elif record.get("type") == "system" and record.get("subtype") == "compact_boundary":
             if current.session.messages:
                 current.session.compacted = True
-                yield current.finished()
+                yield current.finish()
                 number += 1
-            current = _Context(path, number)
+            current = _ContextBuilder(path, number)
         elif record.get("type") in ("user", "assistant") and not record.get("isSidechain"):
-            current.add(record)
+            current.add_record(record)
     if current.session.messages or current.session.malformed:
-        yield current.finished()
+        yield current.finish()
 
 
-class _Context:
-    """One context being put together."""
+class _ContextBuilder:
+    """Builds one context from the lines of a file."""
 
     def __init__(self, path: Path, number: int) -> None:
         name = path.stem if number == 1 else f"{path.stem}#{number}"
-        self.session = Recorded(id=name, source="claude-code", format="anthropic")
+        self.session = RecordedSession(id=name, source="claude-code", format="anthropic")
         self._turns: dict[str, int] = {}
         self._asked: dict[str, int] = {}
         self._seen: set[str] = set()
 
-    def add(self, record: dict[str, Any]) -> None:
-        """Take one line of the file in."""
+    def add_record(self, record: dict[str, Any]) -> None:
+        """Add one line of the file."""
         message = record.get("message")
         if not isinstance(message, dict) or message.get("role") not in ("user", "assistant"):
             self.session.malformed += 1
@@ -62,17 +65,18 @@ class _Context:
             b for b in blocks if not (isinstance(b, dict) and b.get("type") == "text" and not b.get("text", "").strip())
         ]
         if message["role"] == "assistant":
-            self._assistant(message, blocks, record)
+            self._add_assistant(message, blocks, record)
         else:
-            self._user(blocks, record)
+            self._add_user(blocks, record)
 
-    def _assistant(self, message: dict[str, Any], blocks: list[Any], record: dict[str, Any]) -> None:
+    def _add_assistant(self, message: dict[str, Any], blocks: list[Any], record: dict[str, Any]) -> None:
+        """Add assistant blocks. Records with the same message id belong to one message."""
         if message.get("model") == "<synthetic>":
             return
         self.session.model = str(message.get("model") or self.session.model)
         turn = self._turns.get(str(message.get("id")))
         if turn is None:
-            turn = self._append("assistant", record)
+            turn = self._append_message("assistant", record)
             self._turns[str(message.get("id"))] = turn
         self.session.messages[turn]["content"] += blocks
         if isinstance(message.get("usage"), dict):
@@ -81,7 +85,12 @@ class _Context:
             if isinstance(block, dict) and block.get("type") == "tool_use":
                 self._asked[str(block.get("id"))] = turn
 
-    def _user(self, blocks: list[Any], record: dict[str, Any]) -> None:
+    def _add_user(self, blocks: list[Any], record: dict[str, Any]) -> None:
+        """Add user blocks.
+
+        A tool result goes into the user message right after its call, and one without a call is skipped with a
+        note.
+        """
         for block in blocks:
             turn = None
             if isinstance(block, dict) and block.get("type") == "tool_result":
@@ -96,23 +105,23 @@ class _Context:
                 target.insert(place, block)
             else:
                 if not messages or messages[-1]["role"] != "user":
-                    self._append("user", record)
+                    self._append_message("user", record)
                 self.session.messages[-1]["content"].append(block)
 
-    def _append(self, role: str, record: dict[str, Any]) -> int:
+    def _append_message(self, role: str, record: dict[str, Any]) -> int:
         at = len(self.session.messages)
         self.session.messages.append({"role": role, "content": []})
-        if (time := seconds(record.get("timestamp"))) is not None:
+        if (time := parse_timestamp(record.get("timestamp"))) is not None:
             self.session.times[at] = time
         return at
 
-    def finished(self) -> Recorded:
-        """Answer interrupted calls and leave out messages that no provider would take (empty, thinking alone)."""
+    def finish(self) -> RecordedSession:
+        """Return the session: interrupted calls answered, messages without sendable content removed."""
         session = self.session
         for at, message in enumerate(session.messages[:-1]):
             if message["role"] == "assistant":
-                self._answer(message["content"], session.messages[at + 1]["content"])
-        kept = [at for at, message in enumerate(session.messages) if _sendable(message)]
+                self._answer_interrupted(message["content"], session.messages[at + 1]["content"])
+        kept = [at for at, message in enumerate(session.messages) if _is_sendable(message)]
         if len(kept) < len(session.messages):
             session.notes.append(f"{len(session.messages) - len(kept)} empty messages were left out")
             place = {old: new for new, old in enumerate(kept)}
@@ -121,7 +130,8 @@ class _Context:
             session.usages = {place[at]: usage for at, usage in session.usages.items() if at in place}
         return session
 
-    def _answer(self, asked: list[Any], following: list[Any]) -> None:
+    def _answer_interrupted(self, asked: list[Any], following: list[Any]) -> None:
+        """Answer calls that have no result in the message after them."""
         got = {b.get("tool_use_id") for b in following if isinstance(b, dict)}
         calls = [b["id"] for b in asked if isinstance(b, dict) and b.get("type") == "tool_use"]
         for call in (c for c in calls if c not in got):
@@ -129,7 +139,8 @@ class _Context:
             self.session.notes.append(f"call {call} was never answered")
 
 
-def _sendable(message: dict[str, Any]) -> bool:
+def _is_sendable(message: dict[str, Any]) -> bool:
+    """Return whether a provider would accept the message: not empty, and not thinking alone."""
     kinds = {b.get("type") for b in message["content"] if isinstance(b, dict)}
     return bool(kinds - {"thinking", "redacted_thinking"}) or (bool(kinds) and message["role"] == "user")
 
@@ -139,5 +150,5 @@ READER = Reader(
     about="Claude Code session (~/.claude/projects/*/*.jsonl)",
     suffixes=(".jsonl",),
     matches=_matches,
-    read=read,
+    read=read_claude_code_file,
 )

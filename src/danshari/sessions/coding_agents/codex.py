@@ -1,4 +1,4 @@
-"""Codex rollouts: Responses items line by line; its own compaction begins a new context."""
+"""Reader of Codex rollouts: one Responses item per line. Codex's own compaction begins a new context."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from danshari.sessions.base import Reader, Recorded, lines, seconds
+from danshari.sessions.base import Reader, RecordedSession, parse_timestamp, read_json_lines
 
-_KEPT = {
+_ITEM_TYPES = {
     "message",
     "reasoning",
     "function_call",
@@ -26,11 +26,11 @@ def _matches(records: list[Any]) -> bool:
     )
 
 
-def read(path: Path) -> Iterator[Recorded]:
+def read_codex_file(path: Path) -> Iterator[RecordedSession]:
     """Yield one session per context."""
-    session = Recorded(id=path.stem, source="codex", format="openai-responses")
+    session = RecordedSession(id=path.stem, source="codex", format="openai-responses")
     number = 1
-    for record in lines(path):
+    for record in read_json_lines(path):
         payload = record.get("payload") if record else None
         if record is None or not isinstance(payload, dict):
             session.malformed += 1
@@ -45,7 +45,7 @@ def read(path: Path) -> Iterator[Recorded]:
             session.compacted = True
             yield session
             kept = payload.get("replacement_history")
-            session = Recorded(
+            session = RecordedSession(
                 id=f"{path.stem}#{number}",
                 source="codex",
                 format="openai-responses",
@@ -53,10 +53,10 @@ def read(path: Path) -> Iterator[Recorded]:
                 messages=list(kept) if isinstance(kept, list) else [],
                 cwd=session.cwd,
             )
-        elif kind == "response_item" and payload.get("type") in _KEPT:
-            if (time := seconds(record.get("timestamp"))) is not None:
+        elif kind == "response_item" and payload.get("type") in _ITEM_TYPES:
+            if (time := parse_timestamp(record.get("timestamp"))) is not None:
                 session.times[len(session.messages)] = time
-            session.messages.append(_sent(payload))
+            session.messages.append(_normalize_output(payload))
         elif kind == "event_msg" and payload.get("type") == "token_count":
             info = payload.get("info")
             usage = info.get("last_token_usage") if isinstance(info, dict) else None
@@ -66,8 +66,8 @@ def read(path: Path) -> Iterator[Recorded]:
         yield session
 
 
-def _sent(payload: dict[str, Any]) -> dict[str, Any]:
-    """Spell an output the way it is sent: an object with `content` becomes its content."""
+def _normalize_output(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return the item as it is sent: an output object is replaced by its `content`."""
     output = payload.get("output")
     if isinstance(output, dict):
         return {**payload, "output": str(output.get("content", output))}
@@ -79,5 +79,5 @@ READER = Reader(
     about="Codex rollout (~/.codex/sessions/**/rollout-*.jsonl)",
     suffixes=(".jsonl",),
     matches=_matches,
-    read=read,
+    read=read_codex_file,
 )

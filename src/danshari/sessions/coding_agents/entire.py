@@ -1,4 +1,7 @@
-"""Entire transcripts (v1): one line per turn, results inside their calls; no thinking, no compactions."""
+"""Reader of Entire transcripts (v1).
+
+One line per turn, results inside their calls, no thinking, no compactions.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from danshari.sessions.base import Reader, Recorded, lines
-from danshari.sessions.script import Script, text_of
+from danshari.sessions.base import Reader, RecordedSession, read_json_lines
+from danshari.sessions.script import ChatSessionWriter, content_text
 
 
 def _matches(records: list[Any]) -> bool:
@@ -17,25 +20,25 @@ def _matches(records: list[Any]) -> bool:
     )
 
 
-def read(path: Path) -> Iterator[Recorded]:
+def read_entire_file(path: Path) -> Iterator[RecordedSession]:
     """Yield the one session of a file."""
-    script = Script(Recorded(id=path.stem, source="entire", format="openai-chat"))
-    for record in lines(path):
+    script = ChatSessionWriter(RecordedSession(id=path.stem, source="entire", format="openai-chat"))
+    for record in read_json_lines(path):
         if record is None:
             script.session.malformed += 1
         elif record.get("type") == "user":
-            script.user(text_of(record.get("content")), record.get("ts") or None)
+            script.user(content_text(record.get("content")), record.get("ts") or None)
         elif record.get("type") == "assistant":
-            _assistant(script, record)
-    yield script.done()
+            _add_assistant(script, record)
+    yield script.finish()
 
 
-def _assistant(script: Script, record: dict[str, Any]) -> None:
+def _add_assistant(script: ChatSessionWriter, record: dict[str, Any]) -> None:
     content, time = record.get("content"), record.get("ts") or None
-    blocks = content if isinstance(content, list) else [{"type": "text", "text": text_of(content)}]
+    blocks = content if isinstance(content, list) else [{"type": "text", "text": content_text(content)}]
     calls = [b for b in blocks if isinstance(b, dict) and b.get("type") == "tool_use"]
     text = "\n".join(str(b.get("text", "")) for b in blocks if isinstance(b, dict) and b.get("type") == "text")
-    made = [(str(b.get("id") or script.fresh_id()), str(b.get("name", "")), b.get("input") or {}) for b in calls]
+    made = [(str(b.get("id") or script.make_call_id()), str(b.get("name", "")), b.get("input") or {}) for b in calls]
     script.assistant(text, calls=made, time=time)
     for block, (call_id, _, _) in zip(calls, made, strict=True):
         result = block.get("result")
@@ -44,5 +47,9 @@ def _assistant(script: Script, record: dict[str, Any]) -> None:
 
 
 READER = Reader(
-    name="entire", about="Entire transcript v1 (transcript.jsonl)", suffixes=(".jsonl",), matches=_matches, read=read
+    name="entire",
+    about="Entire transcript v1 (transcript.jsonl)",
+    suffixes=(".jsonl",),
+    matches=_matches,
+    read=read_entire_file,
 )

@@ -1,4 +1,4 @@
-"""opencode: `opencode export`, a list of its messages, and the lines of `opencode run --format json`."""
+"""Reader of opencode exports, lists of its messages, and the lines of `opencode run --format json`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from danshari.errors import SessionError
-from danshari.sessions.base import Reader, Recorded, lines, load
-from danshari.sessions.script import Script, obj
+from danshari.sessions.base import Reader, RecordedSession, load_json_file, read_json_lines
+from danshari.sessions.script import ChatSessionWriter, object_or_empty
 
-_LINES = {"step_start", "text", "reasoning", "tool_use", "step_finish", "error", "done"}
+_LINE_TYPES = {"step_start", "text", "reasoning", "tool_use", "step_finish", "error", "done"}
 _CLEARED = "[Old tool result content cleared]"
 _INTERRUPTED = "[Tool execution was interrupted]"
 
@@ -20,12 +20,13 @@ def _is_message(value: Any) -> bool:
 
 
 def _matches(records: list[Any]) -> bool:
+    """Return whether the records are an opencode export, a list of its messages or a run's lines."""
     first = records[0] if records else None
     if isinstance(first, list):
         return bool(first) and _is_message(first[0])
     if not isinstance(first, dict):
         return False
-    if first.get("type") in _LINES and "sessionID" in first:
+    if first.get("type") in _LINE_TYPES and "sessionID" in first:
         return True
     messages = first.get("messages")
     return (
@@ -36,37 +37,38 @@ def _matches(records: list[Any]) -> bool:
     )
 
 
-def read(path: Path) -> Iterator[Recorded]:
-    """Yield one session per context; a compaction's summary begins a new one."""
+def read_opencode_file(path: Path) -> Iterator[RecordedSession]:
+    """Yield one session per context. A compaction's summary begins a new one. Raises SessionError."""
     if path.suffix == ".jsonl":
-        yield _stream(path)
+        yield _read_stream(path)
         return
-    data = load(path)
+    data = load_json_file(path)
     info = data.get("info", {}) if isinstance(data, dict) else {}
     messages = data["messages"] if isinstance(data, dict) else data
     if not all(map(_is_message, messages)):
         raise SessionError(f"{path}: every message needs `info` and `parts`")
-    number, script = 1, _script(path.stem, info)
+    number, script = 1, _new_writer(path.stem, info)
     for message in messages:
         if message["info"].get("summary") is True and message["info"].get("role") == "assistant":
             number += 1
             script.session.compacted = True
-            yield script.done()
-            script = _script(f"{path.stem}#{number}", info)
+            yield script.finish()
+            script = _new_writer(f"{path.stem}#{number}", info)
             script.user("\n".join(str(p.get("text", "")) for p in message["parts"] if p.get("type") == "text"))
         else:
-            _take(script, message)
-    yield script.done()
+            _add_message(script, message)
+    yield script.finish()
 
 
-def _script(name: str, info: dict[str, Any]) -> Script:
-    model = obj(info.get("model"))
-    session = Recorded(id=name, source="opencode", format="openai-chat", cwd=str(info.get("directory") or ""))
+def _new_writer(name: str, info: dict[str, Any]) -> ChatSessionWriter:
+    model = object_or_empty(info.get("model"))
+    session = RecordedSession(id=name, source="opencode", format="openai-chat", cwd=str(info.get("directory") or ""))
     session.model, session.task = str(model.get("id") or ""), name.split("#", 1)[0]
-    return Script(session)
+    return ChatSessionWriter(session)
 
 
-def _take(script: Script, message: dict[str, Any]) -> None:
+def _add_message(script: ChatSessionWriter, message: dict[str, Any]) -> None:
+    """Add one message. Messages that only mark a compaction or an error are skipped."""
     info, parts = message["info"], [p for p in message["parts"] if isinstance(p, dict)]
     time = (info.get("time") or {}).get("created")
     texts = [str(p.get("text", "")) for p in parts if p.get("type") == "text" and not p.get("ignored")]
@@ -78,56 +80,57 @@ def _take(script: Script, message: dict[str, Any]) -> None:
     script.session.cwd = script.session.cwd or str((info.get("path") or {}).get("cwd") or "")
     if info.get("error") and not texts and not any(p.get("type") == "tool" for p in parts):
         return
-    _turn(script, parts, time, info.get("tokens"))
+    _add_turn(script, parts, time, info.get("tokens"))
 
 
-def _turn(script: Script, parts: list[dict[str, Any]], time: Any, tokens: Any) -> None:
+def _add_turn(script: ChatSessionWriter, parts: list[dict[str, Any]], time: Any, tokens: Any) -> None:
     texts = "\n".join(str(p.get("text", "")) for p in parts if p.get("type") == "text" and not p.get("ignored"))
     thinking = "\n".join(str(p.get("text", "")) for p in parts if p.get("type") == "reasoning")
     tools = [p for p in parts if p.get("type") == "tool"]
     made = [
-        (str(p.get("callID") or script.fresh_id()), str(p.get("tool", "")), _state(p).get("input") or {}) for p in tools
+        (str(p.get("callID") or script.make_call_id()), str(p.get("tool", "")), _tool_state(p).get("input") or {})
+        for p in tools
     ]
-    script.assistant(texts, thinking=thinking, calls=made, time=time, usage=_usage(tokens))
+    script.assistant(texts, thinking=thinking, calls=made, time=time, usage=_read_usage(tokens))
     for part, (call_id, _, _) in zip(tools, made, strict=True):
-        ended = (_state(part).get("time") or {}).get("end")
-        script.result(call_id, _shown(_state(part)), ended)
+        ended = (_tool_state(part).get("time") or {}).get("end")
+        script.result(call_id, _visible_result(_tool_state(part)), ended)
 
 
-def _state(part: dict[str, Any]) -> dict[str, Any]:
+def _tool_state(part: dict[str, Any]) -> dict[str, Any]:
     state = part.get("state")
-    return obj(state)
+    return object_or_empty(state)
 
 
-def _shown(state: dict[str, Any]) -> str:
-    """Give a result as the model was sent it last."""
+def _visible_result(state: dict[str, Any]) -> str:
+    """Return a tool result as it was last sent to the model."""
     if (state.get("time") or {}).get("compacted"):
         return _CLEARED
     if state.get("status") == "error":
-        metadata = obj(state.get("metadata"))
+        metadata = object_or_empty(state.get("metadata"))
         return str(metadata.get("output") if metadata.get("interrupted") else state.get("error") or "error")
     return str(state.get("output") or "") if state.get("status") == "completed" else _INTERRUPTED
 
 
-def _usage(tokens: Any) -> dict[str, Any]:
-    """Read usage; `input` leaves out what came from the cache or was written to it."""
+def _read_usage(tokens: Any) -> dict[str, Any]:
+    """Read usage. `input` excludes tokens read from the cache or written to it."""
     if not isinstance(tokens, dict):
         return {}
-    cache = obj(tokens.get("cache"))
+    cache = object_or_empty(tokens.get("cache"))
     read_, written = float(cache.get("read") or 0), float(cache.get("write") or 0)
     total = float(tokens.get("input") or 0) + read_ + written
     return {"prompt_tokens": total, "prompt_tokens_details": {"cached_tokens": read_}} if total else {}
 
 
-def _stream(path: Path) -> Recorded:
-    """Read a run's lines; parts of one message are one turn. The prompt itself is not in them."""
-    script = _script(path.stem, {})
+def _read_stream(path: Path) -> RecordedSession:
+    """Read the lines of a run, where parts of one message are one turn. The prompt is not recorded."""
+    script = _new_writer(path.stem, {})
     script.user("(the prompt is not in this recording)")
     turns: dict[str, list[dict[str, Any]]] = {}
     times: dict[str, Any] = {}
-    for record in lines(path):
+    for record in read_json_lines(path):
         part = record.get("part") if record else None
-        if record is None or (record.get("type") in _LINES - {"error", "done"} and not isinstance(part, dict)):
+        if record is None or (record.get("type") in _LINE_TYPES - {"error", "done"} and not isinstance(part, dict)):
             script.session.malformed += 1
         elif isinstance(part, dict):
             turn = str(part.get("messageID", ""))
@@ -135,8 +138,8 @@ def _stream(path: Path) -> Recorded:
             turns.setdefault(turn, []).append({**part, "type": str(part.get("type", "")).replace("_", "-")})
     for turn, parts in turns.items():
         tokens = next((p.get("tokens") for p in reversed(parts) if p.get("type") == "step-finish"), None)
-        _turn(script, parts, times[turn], tokens)
-    return script.done()
+        _add_turn(script, parts, times[turn], tokens)
+    return script.finish()
 
 
 READER = Reader(
@@ -144,5 +147,5 @@ READER = Reader(
     about="opencode export, or its run stream (*.json, *.jsonl)",
     suffixes=(".json", ".jsonl"),
     matches=_matches,
-    read=read,
+    read=read_opencode_file,
 )

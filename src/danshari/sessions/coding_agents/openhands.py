@@ -1,4 +1,7 @@
-"""OpenHands before its SDK (v0): `output.jsonl` of evaluations and resolver runs, saved trajectories, event pairs."""
+"""Reader of OpenHands before its SDK (v0).
+
+Reads `output.jsonl` of evaluations and resolver runs, saved trajectories, and pairs of events.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,37 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from danshari.sessions.base import Reader, Recorded, lines, load
-from danshari.sessions.script import Script, obj, text_of
+from danshari.sessions.base import Reader, RecordedSession, load_json_file, read_json_lines
+from danshari.sessions.script import ChatSessionWriter, content_text, object_or_empty
 
-_BOOKKEEPING = {"thought", "is_input", "blocking", "is_static", "cwd", "hidden", "confirmation_state", "security_risk",
-                "timeout", "keep_prompt", "is_confirmed", "kernel_init_code", "wait_for_response",
-                "image_urls"}  # fmt: skip
-_SILENT = {"recall", "change_agent_state", "null", "pause", "resume", "condensation_request", "push", "send_pr"}
-_UNSHOWN = {"null", "agent_state_changed", "recall", "condense"}
-_FLAT = {"command", "code", "content", "outputs", "path", "url"}
+_BOOKKEEPING_FIELDS = {
+    "thought",
+    "is_input",
+    "blocking",
+    "is_static",
+    "cwd",
+    "hidden",
+    "confirmation_state",
+    "security_risk",
+    "timeout",
+    "keep_prompt",
+    "is_confirmed",
+    "kernel_init_code",
+    "wait_for_response",
+    "image_urls",
+}
+_SKIPPED_ACTIONS = {
+    "recall",
+    "change_agent_state",
+    "null",
+    "pause",
+    "resume",
+    "condensation_request",
+    "push",
+    "send_pr",
+}
+_SKIPPED_OBSERVATIONS = {"null", "agent_state_changed", "recall", "condense"}
+_FLAT_FIELDS = {"command", "code", "content", "outputs", "path", "url"}
 
 
 def _matches(records: list[Any]) -> bool:
@@ -30,140 +55,144 @@ def _is_event(value: Any) -> bool:
     return isinstance(value, dict) and ("action" in value or "observation" in value) and "kind" not in value
 
 
-def read(path: Path) -> Iterator[Recorded]:
+def read_openhands_file(path: Path) -> Iterator[RecordedSession]:
     """Yield the runs of a file."""
     if path.suffix == ".json":
-        yield from _run(path.stem, {"history": load(path)})
+        yield from _read_run(path.stem, {"history": load_json_file(path)})
         return
-    for number, record in enumerate(lines(path), 1):
+    for number, record in enumerate(read_json_lines(path), 1):
         if record is None or not isinstance(record.get("history"), list):
-            yield Recorded(id=f"{path.stem}#{number}", source="openhands", format="openai-chat", malformed=1)
+            yield RecordedSession(id=f"{path.stem}#{number}", source="openhands", format="openai-chat", malformed=1)
             continue
-        issue = obj(record.get("issue"))
+        issue = object_or_empty(record.get("issue"))
         named = record.get("instance_id") or "__".join(str(issue.get(k, "")) for k in ("owner", "repo"))
         name = f"{named}-{issue['number']}" if issue.get("number") else str(named)
-        yield from _run(name if name.strip("_") else f"{path.stem}#{number}", record)
+        yield from _read_run(name if name.strip("_") else f"{path.stem}#{number}", record)
 
 
-def _run(name: str, record: dict[str, Any]) -> Iterator[Recorded]:
-    """Yield one session per context of a run; a condensation begins a new one."""
-    reader = _Run(name, record)
-    for event in _events(record["history"]):
+def _read_run(name: str, record: dict[str, Any]) -> Iterator[RecordedSession]:
+    """Yield one session per context of a run. A condensation begins a new one."""
+    reader = _RunReader(name, record)
+    for event in _iterate_events(record["history"]):
         if event.get("action") == "condensation":
-            yield reader.condensed(event.get("args") or {})
+            yield reader.start_next_context(event.get("args") or {})
         else:
-            reader.take(event)
-    yield reader.script.done()
+            reader.add_event(event)
+    yield reader.script.finish()
 
 
-def _events(history: list[Any]) -> Iterator[dict[str, Any]]:
+def _iterate_events(history: list[Any]) -> Iterator[dict[str, Any]]:
     for entry in history:
         yield from (e for e in (entry if isinstance(entry, list) else [entry]) if isinstance(e, dict))
 
 
-class _Run:
+class _RunReader:
+    """Builds the contexts of one run from its events."""
+
     def __init__(self, name: str, record: dict[str, Any]) -> None:
         self._name, self._record, self._number = name, record, 1
         self._taken: list[dict[str, Any]] = []
-        self._begin(name)
+        self._begin_context(name)
         instruction = record.get("instruction")
-        first = next(iter(_events(record["history"])), {})
+        first = next(iter(_iterate_events(record["history"])), {})
         if isinstance(instruction, str) and first.get("action") not in ("message", "system"):
             self.script.user(instruction)
 
-    def _begin(self, name: str) -> None:
+    def _begin_context(self, name: str) -> None:
         record = self._record
-        config = obj(obj(record.get("metadata")).get("llm_config"))
-        session = Recorded(id=name, source="openhands", format="openai-chat", outcome=_outcome(record))
+        config = object_or_empty(object_or_empty(record.get("metadata")).get("llm_config"))
+        session = RecordedSession(id=name, source="openhands", format="openai-chat", outcome=_read_outcome(record))
         session.model, session.task = str(config.get("model") or ""), self._name
-        self.script = Script(session)
+        self.script = ChatSessionWriter(session)
         self._calls: dict[Any, str] = {}
         self._answers: set[Any] = set()
         self._users = 0
 
-    def condensed(self, args: dict[str, Any]) -> Recorded:
-        """End this context and begin the next with what was not forgotten and the summary."""
-        before = self.script.done()
+    def start_next_context(self, args: dict[str, Any]) -> RecordedSession:
+        """End this context and begin the next with the events not forgotten and the summary. Return the ended one."""
+        before = self.script.finish()
         before.compacted = True
         first, last = args.get("forgotten_events_start_id"), args.get("forgotten_events_end_id")
         gone = set(args.get("forgotten_event_ids") or (range(first, last + 1) if first is not None and last else ()))
         kept = [e for e in self._taken if e.get("id") not in gone]
         self._number += 1
         self._taken = []
-        self._begin(f"{self._name}#{self._number}")
+        self._begin_context(f"{self._name}#{self._number}")
         offset = args.get("summary_offset") or 0
         for place, event in enumerate(kept):
             if place == offset and args.get("summary"):
                 self.script.user(str(args["summary"]))
-            self.take(event)
+            self.add_event(event)
         return before
 
-    def take(self, event: dict[str, Any]) -> None:
-        """Write one event down."""
+    def add_event(self, event: dict[str, Any]) -> None:
+        """Add one event."""
         self._taken.append(event)
         if isinstance(event.get("action"), str):
-            self._action(event, event["action"])
+            self._add_action(event, event["action"])
         elif isinstance(event.get("observation"), str):
-            self._observation(event, event["observation"])
+            self._add_observation(event, event["observation"])
         else:
             self.script.session.malformed += 1
 
-    def _action(self, event: dict[str, Any], kind: str) -> None:
-        args = obj(event.get("args")) or {k: event[k] for k in sorted(_FLAT & event.keys())}
+    def _add_action(self, event: dict[str, Any], kind: str) -> None:
+        """Add an action: a system prompt, a message, or a tool call."""
+        args = object_or_empty(event.get("args")) or {k: event[k] for k in sorted(_FLAT_FIELDS & event.keys())}
         time = event.get("timestamp")
-        if kind in _SILENT:
+        if kind in _SKIPPED_ACTIONS:
             return
         if kind == "system":
-            self.script.system(text_of(args.get("content")), time)
+            self.script.system(content_text(args.get("content")), time)
         elif kind == "message":
             source = event.get("source") or ("user" if not self._users else "agent")
             self._users += 1
             said = self.script.user if source == "user" else self.script.assistant
-            said(text_of(args.get("content")), time=time)
+            said(content_text(args.get("content")), time=time)
         else:
-            self._call(event, kind, args, time)
+            self._add_call(event, kind, args, time)
 
-    def _call(self, event: dict[str, Any], kind: str, args: dict[str, Any], time: Any) -> None:
-        meta = obj(event.get("tool_call_metadata"))
-        answer = obj(meta.get("model_response"))
+    def _add_call(self, event: dict[str, Any], kind: str, args: dict[str, Any], time: Any) -> None:
+        """Add a tool call. Calls of one model answer become parallel calls of one message."""
+        meta = object_or_empty(event.get("tool_call_metadata"))
+        answer = object_or_empty(meta.get("model_response"))
         choice = (answer.get("choices") or [{}])[0].get("message") or {}
         made = {c.get("id"): c for c in choice.get("tool_calls") or () if isinstance(c, dict)}
-        call_id = str(meta.get("tool_call_id") or self.script.fresh_id())
+        call_id = str(meta.get("tool_call_id") or self.script.make_call_id())
         known = made.get(meta.get("tool_call_id"))
         name = str(meta.get("function_name") or kind)
-        given = known["function"].get("arguments") if known else _clean(args)
+        given = known["function"].get("arguments") if known else _clean_arguments(args)
         self._calls[event.get("id")] = call_id
         if answer.get("id") in self._answers:
-            self.script.join([(call_id, name, given)])
+            self.script.join_calls([(call_id, name, given)])
             return
         if answer.get("id"):
             self._answers.add(answer["id"])
-        thought = text_of(choice.get("content")) or (
+        thought = content_text(choice.get("content")) or (
             "" if kind == "think" else str(args.get("thought") or event.get("thought") or "")
         )
         self.script.assistant(thought, calls=[(call_id, name, given)], time=time, usage=answer.get("usage"))
 
-    def _observation(self, event: dict[str, Any], kind: str) -> None:
-        if kind in _UNSHOWN:
+    def _add_observation(self, event: dict[str, Any], kind: str) -> None:
+        if kind in _SKIPPED_OBSERVATIONS:
             return
-        meta = obj(event.get("tool_call_metadata"))
-        call_id = meta.get("tool_call_id") or self._calls.get(event.get("cause")) or self.script.waiting()
-        text, time = _shown(event, kind), event.get("timestamp")
+        meta = object_or_empty(event.get("tool_call_metadata"))
+        call_id = meta.get("tool_call_id") or self._calls.get(event.get("cause")) or self.script.oldest_open_call()
+        text, time = _visible_result(event, kind), event.get("timestamp")
         if call_id:
             self.script.result(str(call_id), text, time)
         else:
             self.script.user(text, time)
 
 
-def _clean(args: dict[str, Any]) -> str:
-    return json.dumps({k: v for k, v in args.items() if k not in _BOOKKEEPING}, ensure_ascii=False, default=str)
+def _clean_arguments(args: dict[str, Any]) -> str:
+    return json.dumps({k: v for k, v in args.items() if k not in _BOOKKEEPING_FIELDS}, ensure_ascii=False, default=str)
 
 
-def _shown(event: dict[str, Any], kind: str) -> str:
-    """Give a result as the model saw it: output, then where the shell stood and how the command ended."""
-    text = text_of(event.get("content"))
-    extras = obj(event.get("extras"))
-    meta = obj(extras.get("metadata"))
+def _visible_result(event: dict[str, Any], kind: str) -> str:
+    """Return a result as the model saw it: output, then working directory and exit code of a command."""
+    text = content_text(event.get("content"))
+    extras = object_or_empty(event.get("extras"))
+    meta = object_or_empty(extras.get("metadata"))
     if kind != "run" or not meta:
         return text
     text = f"{meta.get('prefix') or ''}{text}{meta.get('suffix') or ''}"
@@ -173,8 +202,8 @@ def _shown(event: dict[str, Any], kind: str) -> str:
     return text + (f"\n[Command finished with exit code {code}]" if code != -1 else "")
 
 
-def _outcome(record: dict[str, Any]) -> float | None:
-    result = obj(record.get("test_result"))
+def _read_outcome(record: dict[str, Any]) -> float | None:
+    result = object_or_empty(record.get("test_result"))
     for report in (result.get("report"), record.get("report"), record):
         for key in ("resolved", "success"):
             if isinstance(report, dict) and isinstance(report.get(key), bool):
@@ -187,5 +216,5 @@ READER = Reader(
     about="OpenHands before the SDK (output.jsonl, saved trajectories)",
     suffixes=(".jsonl", ".json"),
     matches=_matches,
-    read=read,
+    read=read_openhands_file,
 )

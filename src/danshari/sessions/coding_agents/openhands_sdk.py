@@ -1,4 +1,7 @@
-"""OpenHands SDK (v1): events as JSONL, lines with a history, or a conversation folder by its base_state.json."""
+"""Reader of the OpenHands SDK (v1).
+
+Reads events as JSONL, lines with a history, or a conversation folder by its base_state.json.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from danshari.sessions.base import Reader, Recorded, lines, load
-from danshari.sessions.script import Script, obj, text_of
+from danshari.sessions.base import Reader, RecordedSession, load_json_file, read_json_lines
+from danshari.sessions.script import ChatSessionWriter, content_text, object_or_empty
 
 _THOUGHT = re.compile(r"<think>.*?</think>\s*", re.DOTALL)
 _FILE = re.compile(r"event-(\d+)-[0-9a-fA-F-]+\.json")
-_SHOWN = {"SystemPromptEvent", "MessageEvent", "ActionEvent", "ObservationEvent", "UserRejectObservation",
+_MODEL_EVENTS = {"SystemPromptEvent", "MessageEvent", "ActionEvent", "ObservationEvent", "UserRejectObservation",
           "AgentErrorEvent"}  # fmt: skip
-_EXTRA = ("security_risk", "summary")
+_SDK_ARGUMENTS = ("security_risk", "summary")
 """Arguments that the SDK adds to every tool."""
 
 
@@ -30,41 +33,46 @@ def _matches(records: list[Any]) -> bool:
     return "source" in first and (kind.endswith("Event") or kind in ("Condensation", "UserRejectObservation"))
 
 
-def read(path: Path) -> Iterator[Recorded]:
+def read_openhands_sdk_file(path: Path) -> Iterator[RecordedSession]:
     """Yield the conversations of a file, one session per context."""
     if path.suffix == ".json":
-        yield from _conversation(path)
+        yield from _read_conversation(path)
         return
     plain: list[dict[str, Any]] = []
     malformed = 0
-    for number, record in enumerate(lines(path), 1):
+    for number, record in enumerate(read_json_lines(path), 1):
         if record is None:
             malformed += 1
         elif isinstance(record.get("history"), list):
             name = str(record.get("instance_id") or f"{path.stem}#{number}")
-            yield from _run(name, record["history"], instruction=str(record.get("instruction") or ""), record=record)
+            yield from _read_run(
+                name, record["history"], instruction=str(record.get("instruction") or ""), record=record
+            )
         else:
             plain.append(record)
     if plain:
-        for session in _run(path.stem, plain):
+        for session in _read_run(path.stem, plain):
             session.malformed += malformed
             yield session
 
 
-def _conversation(path: Path) -> Iterator[Recorded]:
-    """Read a conversation folder: the events lie beside base_state.json, numbered."""
-    state = load(path)
+def _read_conversation(path: Path) -> Iterator[RecordedSession]:
+    """Read a conversation folder: numbered event files beside base_state.json."""
+    state = load_json_file(path)
     folder = path.parent / "events"
     found = [(int(m.group(1)), p) for p in folder.glob("event-*.json") if (m := _FILE.fullmatch(p.name))]
-    events = [load(p) for _, p in sorted(found)] if path.name == "base_state.json" else [state]
+    events = [load_json_file(p) for _, p in sorted(found)] if path.name == "base_state.json" else [state]
     model = ((state.get("agent") or {}).get("llm") or {}).get("model") if isinstance(state.get("agent"), dict) else ""
-    for session in _run(path.parent.name, events):
+    for session in _read_run(path.parent.name, events):
         session.model = session.model or str(model or "")
         session.cwd = str((state.get("workspace") or {}).get("working_dir") or "")
         yield session
 
 
-def _run(name: str, events: Iterable[Any], *, instruction: str = "", record: Any = None) -> Iterator[Recorded]:
+def _read_run(
+    name: str, events: Iterable[Any], *, instruction: str = "", record: Any = None
+) -> Iterator[RecordedSession]:
+    """Yield one session per context of a run. A condensation begins a new one."""
     events = [e for e in events if isinstance(e, dict)]
     metadata = (record or {}).get("metadata")
     llm = metadata.get("llm") if isinstance(metadata, dict) else None
@@ -73,17 +81,17 @@ def _run(name: str, events: Iterable[Any], *, instruction: str = "", record: Any
     view: list[dict[str, Any]] = []
     for event in events:
         if event.get("kind") == "Condensation":
-            session = _written(f"{name}#{number}" if number > 1 else name, view, instruction, model)
+            session = _write_session(f"{name}#{number}" if number > 1 else name, view, instruction, model)
             session.compacted = True
             yield session
             number += 1
-            view = _condensed(view, event)
-        elif event.get("kind") in _SHOWN:
+            view = _condense_view(view, event)
+        elif event.get("kind") in _MODEL_EVENTS:
             view.append(event)
-    yield _written(f"{name}#{number}" if number > 1 else name, view, instruction, model)
+    yield _write_session(f"{name}#{number}" if number > 1 else name, view, instruction, model)
 
 
-def _condensed(view: list[dict[str, Any]], event: dict[str, Any]) -> list[dict[str, Any]]:
+def _condense_view(view: list[dict[str, Any]], event: dict[str, Any]) -> list[dict[str, Any]]:
     gone = set(event.get("forgotten_event_ids") or ())
     kept = [e for e in view if e.get("id") not in gone]
     if event.get("summary"):
@@ -94,35 +102,37 @@ def _condensed(view: list[dict[str, Any]], event: dict[str, Any]) -> list[dict[s
     return kept
 
 
-def _written(name: str, view: list[dict[str, Any]], instruction: str, model: str) -> Recorded:
-    session = Recorded(id=name, source="openhands-sdk", format="openai-chat", model=model, task=name.split("#")[0])
-    script = Script(session)
+def _write_session(name: str, view: list[dict[str, Any]], instruction: str, model: str) -> RecordedSession:
+    session = RecordedSession(
+        id=name, source="openhands-sdk", format="openai-chat", model=model, task=name.split("#")[0]
+    )
+    script = ChatSessionWriter(session)
     if instruction and not any(e.get("kind") == "MessageEvent" and e.get("source") == "user" for e in view):
         script.user(instruction)
     answer: Any = None
     for event in view:
-        answer = _take(script, event, answer)
-    return script.done()
+        answer = _add_event(script, event, answer)
+    return script.finish()
 
 
-def _take(script: Script, event: dict[str, Any], answer: Any) -> Any:
-    """Write one event down; gives the model answer it belongs to, for parallel calls."""
+def _add_event(script: ChatSessionWriter, event: dict[str, Any], answer: Any) -> Any:
+    """Add one event. Returns the id of the model answer it belongs to, to detect parallel calls."""
     kind, time = event.get("kind"), event.get("timestamp")
     if kind == "ActionEvent":
-        return _action(script, event, answer)
+        return _add_action(script, event, answer)
     call_id = str(event.get("tool_call_id") or "")
     if kind == "SystemPromptEvent":
-        script.system(text_of(event.get("system_prompt")) + text_of(event.get("dynamic_context")), time)
+        script.system(content_text(event.get("system_prompt")) + content_text(event.get("dynamic_context")), time)
     elif kind == "MessageEvent":
-        message = obj(event.get("llm_message"))
-        parts = [text_of(message.get("content")), text_of(event.get("extended_content"))]
+        message = object_or_empty(event.get("llm_message"))
+        parts = [content_text(message.get("content")), content_text(event.get("extended_content"))]
         text = "\n".join(p for p in parts if p)
         if message.get("role") == "assistant":
             script.assistant(text, thinking=str(message.get("reasoning_content") or ""), time=time)
         else:
             script.user(text, time)
     elif kind == "ObservationEvent":
-        script.result(call_id, _observed(event.get("observation")), time)
+        script.result(call_id, _observation_text(event.get("observation")), time)
     elif kind == "UserRejectObservation":
         script.result(call_id, f"rejected by the user: {event.get('rejection_reason') or ''}", time)
     else:
@@ -130,28 +140,29 @@ def _take(script: Script, event: dict[str, Any], answer: Any) -> Any:
     return answer
 
 
-def _action(script: Script, event: dict[str, Any], answer: Any) -> Any:
-    made = obj(event.get("tool_call"))
+def _add_action(script: ChatSessionWriter, event: dict[str, Any], answer: Any) -> Any:
+    """Add a tool call and return the id of its model answer. Calls of one answer are parallel calls."""
+    made = object_or_empty(event.get("tool_call"))
     given = made.get("arguments") or (made.get("function") or {}).get("arguments")
     if not isinstance(given, str):
-        action = obj(event.get("action"))
-        given = {k: v for k, v in action.items() if k not in ("kind", *_EXTRA)}
-    one = (str(event.get("tool_call_id") or script.fresh_id()), str(event.get("tool_name") or ""), given)
+        action = object_or_empty(event.get("action"))
+        given = {k: v for k, v in action.items() if k not in ("kind", *_SDK_ARGUMENTS)}
+    one = (str(event.get("tool_call_id") or script.make_call_id()), str(event.get("tool_name") or ""), given)
     mine = event.get("llm_response_id")
     if mine and mine == answer:
-        script.join([one])
+        script.join_calls([one])
         return answer
     thinking = str(event.get("reasoning_content") or "")
-    thought = _THOUGHT.sub("", text_of(event.get("thought"))) if thinking else text_of(event.get("thought"))
+    thought = _THOUGHT.sub("", content_text(event.get("thought"))) if thinking else content_text(event.get("thought"))
     script.assistant(thought, thinking=thinking, calls=[one], time=event.get("timestamp"))
     return mine
 
 
-def _observed(value: Any) -> str:
+def _observation_text(value: Any) -> str:
     if not isinstance(value, dict):
-        return text_of(value)
+        return content_text(value)
     for key in ("content", "output", "message"):
-        if text := text_of(value.get(key)):
+        if text := content_text(value.get(key)):
             error = value.get("error")
             return f"{text}\n{error}" if isinstance(error, str) and error else text
     return ""
@@ -162,5 +173,5 @@ READER = Reader(
     about="OpenHands SDK events (*.jsonl, or a conversation's base_state.json)",
     suffixes=(".jsonl", ".json"),
     matches=_matches,
-    read=read,
+    read=read_openhands_sdk_file,
 )

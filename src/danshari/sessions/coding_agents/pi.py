@@ -1,4 +1,4 @@
-"""pi and OpenClaw sessions: an append-only log of messages, given as chat completions."""
+"""Reader of pi and OpenClaw sessions: an append-only log of messages, read as chat completions."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from danshari.sessions.base import Reader, Recorded, call, lines, seconds
+from danshari.sessions.base import Reader, RecordedSession, chat_tool_call, parse_timestamp, read_json_lines
 
 
 def _matches(records: list[Any]) -> bool:
     return any(isinstance(r, dict) and r.get("type") == "session" and "cwd" in r for r in records[:3])
 
 
-def read(path: Path) -> Iterator[Recorded]:
-    """Yield one session per context; a compaction entry ends one."""
-    session = Recorded(id=path.stem, source="pi", format="openai-chat")
+def read_pi_file(path: Path) -> Iterator[RecordedSession]:
+    """Yield one session per context. A compaction entry ends one."""
+    session = RecordedSession(id=path.stem, source="pi", format="openai-chat")
     number = 1
-    for record in lines(path):
+    for record in read_json_lines(path):
         if record is None:
             session.malformed += 1
         elif record.get("type") == "session":
@@ -28,7 +28,7 @@ def read(path: Path) -> Iterator[Recorded]:
             number += 1
             session.compacted = True
             yield session
-            session = Recorded(
+            session = RecordedSession(
                 id=f"{path.stem}#{number}",
                 source="pi",
                 format="openai-chat",
@@ -36,21 +36,22 @@ def read(path: Path) -> Iterator[Recorded]:
                 messages=[{"role": "user", "content": str(record.get("summary", ""))}],
             )
         elif record.get("type") == "message":
-            _add(session, record)
+            _add_message(session, record)
     if session.messages or session.malformed:
         yield session
 
 
-def _add(session: Recorded, record: dict[str, Any]) -> None:
+def _add_message(session: RecordedSession, record: dict[str, Any]) -> None:
+    """Add one message with its time and usage. Other records are skipped."""
     message = record.get("message")
     if not isinstance(message, dict):
         session.malformed += 1
         return
-    built = _built(message)
+    built = _build_message(message)
     if built is None:
         return
     at = len(session.messages)
-    if (time := seconds(record.get("timestamp"))) is not None:
+    if (time := parse_timestamp(record.get("timestamp"))) is not None:
         session.times[at] = time
     usage = message.get("usage")
     if isinstance(usage, dict) and built["role"] == "assistant":
@@ -61,13 +62,14 @@ def _add(session: Recorded, record: dict[str, Any]) -> None:
     session.messages.append(built)
 
 
-def _text(content: Any) -> str:
+def _content_text(content: Any) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(str(p.get("text", "")) for p in content or () if isinstance(p, dict) and p.get("type") == "text")
 
 
-def _built(message: dict[str, Any]) -> dict[str, Any] | None:
+def _build_message(message: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a message as chat completions, or None if it has nothing to send."""
     role, content = message.get("role"), message.get("content")
     if role == "user":
         images = [
@@ -78,26 +80,26 @@ def _built(message: dict[str, Any]) -> dict[str, Any] | None:
             for p in (content if isinstance(content, list) else ())
             if isinstance(p, dict) and p.get("type") == "image"
         ]
-        text = _text(content)
+        text = _content_text(content)
         return {"role": "user", "content": [{"type": "text", "text": text}, *images] if images else text}
     if role == "toolResult":
         return {
             "role": "tool",
             "tool_call_id": str(message.get("toolCallId", "")),
             "name": str(message.get("toolName", "")),
-            "content": _text(content),
+            "content": _content_text(content),
         }
     if role == "bashExecution":
         return {"role": "user", "content": f"$ {message.get('command', '')}\n{message.get('output', '')}"}
     if role != "assistant":
         return None
     parts = [p for p in (content if isinstance(content, list) else ()) if isinstance(p, dict)]
-    built: dict[str, Any] = {"role": "assistant", "content": _text(content) or None}
+    built: dict[str, Any] = {"role": "assistant", "content": _content_text(content) or None}
     thinking = "\n".join(str(p.get("thinking", "")) for p in parts if p.get("type") == "thinking")
     if thinking:
         built["reasoning_content"] = thinking
     calls = [
-        call(str(p.get("id", "")), str(p.get("name", "")), p.get("arguments") or {})
+        chat_tool_call(str(p.get("id", "")), str(p.get("name", "")), p.get("arguments") or {})
         for p in parts
         if p.get("type") == "toolCall"
     ]
@@ -111,5 +113,5 @@ READER = Reader(
     about="pi or OpenClaw session (~/.pi/agent/sessions/*/*.jsonl)",
     suffixes=(".jsonl",),
     matches=_matches,
-    read=read,
+    read=read_pi_file,
 )

@@ -1,7 +1,7 @@
-"""SWE-agent `.traj`: every step's action becomes a tool call, its observation the result (chat completions).
+"""Reader of SWE-agent `.traj` files: each step's action becomes a tool call, its observation the result.
 
-Text-mode agents write their command into the reply; sent as plain text it could not be told from user words, so the
-step list is used and the command becomes a call named after its first word.
+Text-mode agents write their command into the reply, where it could not be told from other text. So the
+list of steps is read, and the command becomes a call named after its first word.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from danshari.errors import SessionError
-from danshari.sessions.base import Reader, Recorded, call, load
+from danshari.sessions.base import Reader, RecordedSession, chat_tool_call, load_json_file
 
 _COMMANDS = {
     "open",
@@ -35,13 +35,13 @@ def _matches(records: list[Any]) -> bool:
     return bool(records) and isinstance(records[0], dict) and {"trajectory", "history"} <= records[0].keys()
 
 
-def read(path: Path) -> Iterator[Recorded]:
+def read_swe_agent_file(path: Path) -> Iterator[RecordedSession]:
     """Yield the one session of a file."""
-    data = load(path)
+    data = load_json_file(path)
     steps, history = data.get("trajectory"), data.get("history")
     if not isinstance(steps, list) or not isinstance(history, list):
         raise SessionError(f"{path}: `trajectory` and `history` must be lists")
-    session = Recorded(id=path.stem, source="swe-agent", format="openai-chat")
+    session = RecordedSession(id=path.stem, source="swe-agent", format="openai-chat")
     for entry in history:
         if isinstance(entry, dict) and entry.get("role") in ("system", "user") and not entry.get("action"):
             text = entry.get("content")
@@ -57,18 +57,20 @@ def read(path: Path) -> Iterator[Recorded]:
     session.model = str(model.get("name", "")) if isinstance(model, dict) else ("gpt-4" if info else "")
     for number, step in enumerate(steps):
         if isinstance(step, dict) and isinstance(step.get("action"), str):
-            _step(session, number, step)
+            _add_step(session, number, step)
         else:
             session.malformed += 1
     yield session
 
 
-def _step(session: Recorded, number: int, step: dict[str, Any]) -> None:
+def _add_step(session: RecordedSession, number: int, step: dict[str, Any]) -> None:
     action = step["action"]
     response = step.get("thought") or step.get("response") or None
     call_id = f"step{number:04d}"
     name, arguments = command_call(action, _open_file(step.get("state")))
-    session.messages.append({"role": "assistant", "content": response, "tool_calls": [call(call_id, name, arguments)]})
+    session.messages.append(
+        {"role": "assistant", "content": response, "tool_calls": [chat_tool_call(call_id, name, arguments)]}
+    )
     session.messages.append(
         {"role": "tool", "tool_call_id": call_id, "content": str(step.get("observation") or "(no output)")}
     )
@@ -84,7 +86,7 @@ def _open_file(state: Any) -> str:
 
 
 def command_call(action: str, open_file: str) -> tuple[str, dict[str, Any]]:
-    """Turn a SWE-agent command line into a tool name and arguments."""
+    """Return the tool name and arguments for a SWE-agent command line."""
     first = action.strip().split(maxsplit=1)[0] if action.strip() else ""
     if first not in _COMMANDS:
         return "bash", {"command": action}
@@ -107,5 +109,5 @@ READER = Reader(
     about="SWE-agent trajectory (*.traj)",
     suffixes=(".traj", ".json"),
     matches=_matches,
-    read=read,
+    read=read_swe_agent_file,
 )

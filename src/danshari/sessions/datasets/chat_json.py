@@ -1,4 +1,4 @@
-"""Plain message files: a list of messages, a whole request, mini-swe-agent, tau-bench, one message per line."""
+"""Reader of plain message files: a list, a whole request, mini-swe-agent, tau-bench, one message per line."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from danshari.errors import FormatError, SessionError
-from danshari.formats import detect
-from danshari.sessions.base import Reader, Recorded, lines, load
+from danshari.formats import detect_format
+from danshari.sessions.base import Reader, RecordedSession, load_json_file, read_json_lines
 
-_LISTS = ("messages", "input", "before", "traj")
-_SENT = {
+_LIST_KEYS = ("messages", "input", "before", "traj")
+_MESSAGE_FIELDS = {
     "role",
     "content",
     "tool_calls",
@@ -32,12 +32,12 @@ def _is_message(value: Any) -> bool:
     )
 
 
-def _listed(value: Any) -> list[Any] | None:
-    """Find the list of messages in a value of any shape this reader knows."""
+def _find_messages(value: Any) -> list[Any] | None:
+    """Return the list of messages in a value of any known shape, else None."""
     if isinstance(value, list) and value and _is_message(value[0]):
         return value
     if isinstance(value, dict):
-        for key in _LISTS:
+        for key in _LIST_KEYS:
             found = value.get(key)
             if isinstance(found, list) and found and _is_message(found[0]):
                 return found
@@ -49,55 +49,57 @@ def _matches(records: list[Any]) -> bool:
         return False
     first = records[0]
     if isinstance(first, list):
-        return not first or _is_message(first[0]) or _listed(first[0]) is not None
-    return _listed(first) is not None or _is_message(first)
+        return not first or _is_message(first[0]) or _find_messages(first[0]) is not None
+    return _find_messages(first) is not None or _is_message(first)
 
 
-def read(path: Path) -> Iterator[Recorded]:
+def read_messages_file(path: Path) -> Iterator[RecordedSession]:
     """Yield every list of messages in the file."""
     if path.suffix == ".jsonl":
-        yield from _from_lines(path)
+        yield from _read_lines(path)
         return
-    data = load(path)
+    data = load_json_file(path)
     if isinstance(data, list) and not data:
-        yield Recorded(id=path.stem, source="messages", format="openai-chat", notes=["the list is empty"])
+        yield RecordedSession(id=path.stem, source="messages", format="openai-chat", notes=["the list is empty"])
         return
-    found = _listed(data)
+    found = _find_messages(data)
     if found is not None:
-        yield _recorded(path.stem, found, data)
+        yield _build_session(path.stem, found, data)
         return
-    several = [(n, _listed(v), v) for n, v in enumerate(data if isinstance(data, list) else ())]
+    several = [(n, _find_messages(v), v) for n, v in enumerate(data if isinstance(data, list) else ())]
     if not any(messages for _, messages, _ in several):
-        raise SessionError(f"{path}: no list of messages inside (looked for a list, and under {', '.join(_LISTS)})")
+        raise SessionError(f"{path}: no list of messages inside (looked for a list, and under {', '.join(_LIST_KEYS)})")
     for number, messages, record in several:
         if messages:
-            yield _recorded(f"{path.stem}#{number + 1}", messages, record)
+            yield _build_session(f"{path.stem}#{number + 1}", messages, record)
 
 
-def _from_lines(path: Path) -> Iterator[Recorded]:
+def _read_lines(path: Path) -> Iterator[RecordedSession]:
+    """Yield a session per line that holds a list. Lines that are single messages form one session."""
     single: list[Any] = []
     malformed = 0
     number = 0
-    for record in lines(path):
+    for record in read_json_lines(path):
         if record is None:
             malformed += 1
-        elif (messages := _listed(record)) is not None:
+        elif (messages := _find_messages(record)) is not None:
             number += 1
-            yield _recorded(f"{path.stem}#{number}", messages, record)
+            yield _build_session(f"{path.stem}#{number}", messages, record)
         elif _is_message(record):
             single.append(record)
         else:
             malformed += 1
     if single or malformed:
-        session = _recorded(path.stem, single, {})
+        session = _build_session(path.stem, single, {})
         session.malformed += malformed
         yield session
 
 
-def _recorded(name: str, messages: list[Any], record: Any) -> Recorded:
+def _build_session(name: str, messages: list[Any], record: Any) -> RecordedSession:
+    """Build a session from messages. `record` is where they were found: it may name model and task."""
     kept = [m for m in messages if _is_message(m)]
     try:
-        format_name = detect(kept)[0].name
+        format_name = detect_format(kept)[0].name
     except FormatError as error:
         raise SessionError(f"{name}: {error}") from None
     model = ""
@@ -107,17 +109,19 @@ def _recorded(name: str, messages: list[Any], record: Any) -> Recorded:
         chosen = config.get("model") if isinstance(config, dict) else record.get("model")
         model = str(chosen.get("model_name", "")) if isinstance(chosen, dict) else str(chosen or "")
     if format_name == "openai-chat":
-        kept = [{k: v for k, v in m.items() if k in _SENT and not (k != "content" and v is None)} for m in kept]
-    made = Recorded(
+        kept = [
+            {k: v for k, v in m.items() if k in _MESSAGE_FIELDS and not (k != "content" and v is None)} for m in kept
+        ]
+    made = RecordedSession(
         id=name, source="messages", format=format_name, messages=kept, model=model, malformed=len(messages) - len(kept)
     )
     if isinstance(record, dict):
-        _labelled(made, record)
+        _set_labels(made, record)
     return made
 
 
-def _labelled(made: Recorded, record: dict[str, Any]) -> None:
-    """Take task and outcome from the ways benchmarks spell them (tau-bench, mini-swe-agent)."""
+def _set_labels(made: RecordedSession, record: dict[str, Any]) -> None:
+    """Set task and outcome from the fields of tau-bench and mini-swe-agent."""
     if "task_id" in record and "reward" in record:
         made.task = f"{made.id.split('#', 1)[0]}:{record['task_id']}"
     elif isinstance(record.get("instance_id"), str):
@@ -132,5 +136,5 @@ READER = Reader(
     about="chat, Responses or Anthropic messages; mini-swe-agent; tau-bench (.json, .jsonl)",
     suffixes=(".json", ".jsonl"),
     matches=_matches,
-    read=read,
+    read=read_messages_file,
 )

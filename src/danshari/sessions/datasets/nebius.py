@@ -1,4 +1,7 @@
-"""Rows of the nebius SWE-agent set: the last fenced block of an `ai` text is the call, the next message its answer."""
+"""Reader of the nebius SWE-agent set.
+
+The last fenced block of an `ai` text is the call, the next message its answer.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from danshari.sessions.base import Reader, Recorded, lines, load
+from danshari.sessions.base import Reader, RecordedSession, load_json_file, read_json_lines
 from danshari.sessions.coding_agents.swe_agent import command_call
-from danshari.sessions.script import Script
+from danshari.sessions.script import ChatSessionWriter
 
 _BLOCK = re.compile(r"```(?:\w*\n)?([\s\S]*?)```")
 _OPEN = re.compile(r"^\(Open file: (.+)\)$", re.MULTILINE)
@@ -23,29 +26,30 @@ def _matches(records: list[Any]) -> bool:
     return isinstance(steps, list) and bool(steps) and isinstance(steps[0], dict) and "system_prompt" in steps[0]
 
 
-def read(path: Path) -> Iterator[Recorded]:
+def read_nebius_file(path: Path) -> Iterator[RecordedSession]:
     """Yield one session per row."""
     if path.suffix == ".jsonl":
-        rows: list[Any] = list(lines(path))
+        rows: list[Any] = list(read_json_lines(path))
     else:
-        data = load(path)
+        data = load_json_file(path)
         rows = data if isinstance(data, list) else [data]
     for number, row in enumerate(rows, 1):
         name = (
             str(row.get("instance_id") or f"{path.stem}#{number}") if isinstance(row, dict) else f"{path.stem}#{number}"
         )
-        session = Recorded(id=name, source="nebius", format="openai-chat")
+        session = RecordedSession(id=name, source="nebius", format="openai-chat")
         if not isinstance(row, dict) or not isinstance(row.get("trajectory"), list):
             session.malformed = 1
             yield session
             continue
         session.model, session.task = str(row.get("model_name") or ""), _TRY.sub("", name)
         session.outcome = float(row["target"]) if isinstance(row.get("target"), bool) else None
-        yield _written(session, row["trajectory"])
+        yield _write_session(session, row["trajectory"])
 
 
-def _written(session: Recorded, steps: list[Any]) -> Recorded:
-    script, opened = Script(session), ""
+def _write_session(session: RecordedSession, steps: list[Any]) -> RecordedSession:
+    """Write the steps of one row into `session` as chat completions."""
+    script, opened = ChatSessionWriter(session), ""
     for step in steps:
         if not isinstance(step, dict):
             session.malformed += 1
@@ -57,16 +61,16 @@ def _written(session: Recorded, steps: list[Any]) -> Recorded:
             blocks = list(_BLOCK.finditer(text))
             if blocks:
                 name, arguments = command_call(blocks[-1].group(1).strip(), opened)
-                script.assistant(text[: blocks[-1].start()].strip(), calls=[(script.fresh_id(), name, arguments)])
+                script.assistant(text[: blocks[-1].start()].strip(), calls=[(script.make_call_id(), name, arguments)])
             else:
                 script.assistant(text)
-        elif waiting := script.waiting():
+        elif waiting := script.oldest_open_call():
             found = _OPEN.search(text)
             opened = found.group(1) if found and found.group(1) != "n/a" else opened if not found else ""
             script.result(waiting, text)
         else:
             script.user(text)
-    return script.done()
+    return script.finish()
 
 
 READER = Reader(
@@ -74,5 +78,5 @@ READER = Reader(
     about="nebius SWE-agent trajectories, raw rows (*.json, *.jsonl)",
     suffixes=(".json", ".jsonl"),
     matches=_matches,
-    read=read,
+    read=read_nebius_file,
 )

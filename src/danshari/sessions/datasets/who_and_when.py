@@ -1,4 +1,7 @@
-"""Who&When: multi-agent histories of failed runs; what the lead asks other agents to do are the calls."""
+"""Reader of Who&When: multi-agent histories of failed runs.
+
+What the orchestrator asks other agents to do becomes a tool call.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from danshari.errors import SessionError
-from danshari.sessions.base import Reader, Recorded, load
-from danshari.sessions.script import Script
+from danshari.sessions.base import Reader, RecordedSession, load_json_file
+from danshari.sessions.script import ChatSessionWriter
 
 _TO = re.compile(r"Orchestrator \(-> (.+)\)$")
 _CODE = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
@@ -20,59 +23,69 @@ def _matches(records: list[Any]) -> bool:
     return isinstance(first, dict) and {"history", "mistake_step", "mistake_agent"} <= first.keys()
 
 
-def read(path: Path) -> Iterator[Recorded]:
+def read_who_and_when_file(path: Path) -> Iterator[RecordedSession]:
     """Yield the one session of a file."""
-    data = load(path)
+    data = load_json_file(path)
     if not isinstance(data["history"], list):
         raise SessionError(f"{path}: `history` must be a list")
-    session = Recorded(id=path.stem, source="who-and-when", format="openai-chat")
+    session = RecordedSession(id=path.stem, source="who-and-when", format="openai-chat")
     session.task = str(data.get("question_ID") or path.stem)
     right = data.get("is_correct", data.get("is_corrected"))
     session.outcome = float(right) if isinstance(right, bool) else None
-    team = _Team(Script(session))
+    team = _TeamReader(ChatSessionWriter(session))
     for entry in data["history"]:
         if isinstance(entry, dict) and isinstance(entry.get("content"), str):
-            team.take(entry["content"], str(entry.get("name") or entry.get("role") or ""))
+            team.add_entry(entry["content"], str(entry.get("name") or entry.get("role") or ""))
         else:
             session.malformed += 1
-    yield team.done()
+    yield team.finish()
 
 
-class _Team:
-    """The team's lead is the assistant, every other agent a tool it calls; its thoughts go with its next word."""
+class _TeamReader:
+    """Writes a team's history: the orchestrator is the assistant, every other agent a tool it calls.
 
-    def __init__(self, script: Script) -> None:
+    The orchestrator's thoughts are put before its next instruction.
+    """
+
+    def __init__(self, script: ChatSessionWriter) -> None:
         self.script = script
         self._thought: list[str] = []
 
-    def take(self, text: str, speaker: str) -> None:
-        """Write one entry down."""
+    def add_entry(self, text: str, speaker: str) -> None:
+        """Add one entry."""
         script, sent = self.script, _TO.match(speaker)
         if sent:
-            script.assistant(self._said(), calls=[(script.fresh_id(), sent.group(1), {"instruction": text})])
+            script.assistant(
+                self._take_thoughts(), calls=[(script.make_call_id(), sent.group(1), {"instruction": text})]
+            )
         elif speaker == "human" or not script.session.messages:
             script.user(text)
         elif speaker.startswith("Orchestrator"):
             self._thought.append(text)
-        elif waiting := script.waiting(speaker):
+        elif waiting := script.oldest_open_call(speaker):
             script.result(waiting, text)
         elif code := _CODE.search(text):
-            script.assistant(text, calls=[(script.fresh_id(), "Computer_terminal", {"command": code.group(2)})])
+            script.assistant(text, calls=[(script.make_call_id(), "Computer_terminal", {"command": code.group(2)})])
         elif speaker == "Computer_terminal":
             script.user(text)
         else:
             script.assistant(text)
 
-    def _said(self) -> str:
+    def _take_thoughts(self) -> str:
+        """Return the collected thoughts as text and clear them."""
         text, self._thought = "\n".join(self._thought), []
         return text
 
-    def done(self) -> Recorded:
-        """Give the session."""
-        self.script.assistant(self._said())
-        return self.script.done()
+    def finish(self) -> RecordedSession:
+        """Add the remaining thoughts and return the session."""
+        self.script.assistant(self._take_thoughts())
+        return self.script.finish()
 
 
 READER = Reader(
-    name="who-and-when", about="Who&When failure attribution (*.json)", suffixes=(".json",), matches=_matches, read=read
+    name="who-and-when",
+    about="Who&When failure attribution (*.json)",
+    suffixes=(".json",),
+    matches=_matches,
+    read=read_who_and_when_file,
 )
