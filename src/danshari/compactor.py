@@ -21,11 +21,12 @@ from danshari.archive.in_memory import MemoryArchive
 from danshari.compaction import Compaction
 from danshari.core.policy import Policy
 from danshari.core.pricing import ModelInfo, Prices
+from danshari.core.recall_tools import RECALL_TOOLS
 from danshari.core.session import Calibration
 from danshari.core.summary import Request
 from danshari.errors import ArgumentError, SummaryCancelled
 from danshari.formats import Format, find_format
-from danshari.formats.usage import input_tokens
+from danshari.formats.usage import read_usage
 from danshari.pipeline import (
     persist as saving,
 )
@@ -183,7 +184,8 @@ class Compactor(CompactorInspection):
         with self._lock:
             if isinstance(messages, Mapping):
                 tools = messages.get("tools") if tools is None else tools
-                system = (messages.get("system") or messages.get("instructions")) if system is None else system
+                wire, _ = self._run.resolve_format(messages)
+                system = messages.get(wire.system_key) if system is None and wire.system_key else system
             while self._late:
                 self._calibrate(self._late.pop(0))
             self._run.count_floor(tools, system)
@@ -292,7 +294,7 @@ class Compactor(CompactorInspection):
         `usage` is an SDK object, its dict, or a number of input tokens. Anthropic's `input_tokens` exclude
         cached tokens and OpenAI's `prompt_tokens` include them: both are handled.
         """
-        reported = input_tokens(usage)
+        reported = read_usage(usage, self.view_format().api).total
         if not reported:
             return
         if not self._lock.acquire(blocking=False):  # a summarizer is at work on this very loop: do not hold it up
@@ -325,7 +327,7 @@ class Compactor(CompactorInspection):
 
         Offer them from a session's first request on or never: tools are part of the cached prefix.
         """
-        return recalling.recall_tool_definitions(self.view_format().name)
+        return self.view_format().api.define_tools(RECALL_TOOLS)
 
     def run_recall(self, name: str, arguments: str | Mapping[str, Any]) -> str:
         """Answer a call of a recall tool. Wrong arguments return a text that says what to do, never an error."""

@@ -113,7 +113,7 @@ class Archive(Protocol):
 
 @runtime_checkable
 class SessionStore(Protocol):
-    """An archive that also stores session states."""
+    """An archive that also stores session states, and notes of other programs beside them."""
 
     def save_session(self, session: str, version: int, body: str, edits: Iterable[str], kept: int) -> bool:
         """Store a session's state and its edits after the first `kept`.
@@ -126,6 +126,12 @@ class SessionStore(Protocol):
 
     def load_session(self, session: str) -> tuple[int, str, list[str]] | None:
         """Return a session's version, its state and its edits; None if there is none."""
+
+    def save_note(self, session: str, kind: str, version: int, body: str) -> bool:
+        """Store a text beside a session; False if another process has stored a newer one since `version`."""
+
+    def load_note(self, session: str, kind: str) -> tuple[int, str]:
+        """Return a note's version and its text; (0, "") if there is none."""
 
 
 def entry_from_dict(data: Mapping[str, Any]) -> Entry:

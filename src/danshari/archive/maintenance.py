@@ -119,6 +119,7 @@ def _remove_old_sessions(base: sqlite3.Connection, before: float, kept: Sequence
         (before, *kept),
     )
     base.execute("DELETE FROM edit WHERE session NOT IN (SELECT id FROM session)")
+    base.execute("DELETE FROM note WHERE at < ? AND session NOT IN (SELECT id FROM session)", (before,))
 
 
 def _count_freed_bytes(base: sqlite3.Connection, due: Mapping[int, int]) -> int:

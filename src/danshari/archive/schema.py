@@ -11,8 +11,11 @@ from typing import Any
 from danshari.archive.base import Entry
 from danshari.core.text import replace_surrogates
 
-SCHEMA_VERSION = 2
-"""`PRAGMA user_version` of the file; 2 ties entries to texts by number instead of by checksum."""
+SCHEMA_VERSION = 3
+"""`PRAGMA user_version` of the file.
+
+2 ties entries to texts by number instead of by checksum. 3 keeps the proxy's notes in a table of their own.
+"""
 _FIELDS = tuple(f.name for f in fields(Entry) if f.name != "text")
 COLUMNS = ", ".join(f"entry.{name}" for name in _FIELDS)
 COLUMN_NAMES = ", ".join(_FIELDS)
@@ -36,7 +39,9 @@ CREATE VIRTUAL TABLE IF NOT EXISTS word USING fts5(body, head, scope, content=''
 CREATE VIRTUAL TABLE IF NOT EXISTS rarity USING fts5vocab(word, 'row');
 CREATE TABLE IF NOT EXISTS session(id TEXT PRIMARY KEY, version INTEGER NOT NULL, at REAL, body BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS edit(session TEXT NOT NULL, number INTEGER NOT NULL, body TEXT NOT NULL,
-  PRIMARY KEY(session, number)) WITHOUT ROWID
+  PRIMARY KEY(session, number)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS note(session TEXT NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL, at REAL,
+  body BLOB NOT NULL, PRIMARY KEY(session, kind)) WITHOUT ROWID
 """
 _UPGRADES = {
     1: (
@@ -44,6 +49,16 @@ _UPGRADES = {
         "UPDATE entry SET text = (SELECT id FROM text WHERE text.sum = entry.sum)",
         "DROP INDEX entry_sum",
         "ALTER TABLE entry DROP COLUMN sum",
+    ),
+    2: (
+        "CREATE TABLE note(session TEXT NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL, at REAL, "
+        "body BLOB NOT NULL, PRIMARY KEY(session, kind)) WITHOUT ROWID",
+        *(
+            f"INSERT INTO note SELECT substr(id, 1, length(id) - {len(kind) + 1}), '{kind}', version, at, body FROM session "
+            f"WHERE id LIKE 'proxy-%:{kind}'"
+            for kind in ("recalls", "branches")
+        ),
+        "DELETE FROM session WHERE id LIKE 'proxy-%:recalls' OR id LIKE 'proxy-%:branches'",
     ),
 }
 

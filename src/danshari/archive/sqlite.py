@@ -322,6 +322,32 @@ class SqliteArchive:
 
         return self._run_work("read", work)
 
+    def save_note(self, session: str, kind: str, version: int, body: str) -> bool:
+        """Store a text beside a session; False if another process has stored a newer one since `version`."""
+        packed = compress_original(body.encode("utf-8", "surrogatepass"))
+
+        def work(base: sqlite3.Connection) -> bool:
+            row = base.execute("SELECT version FROM note WHERE session = ? AND kind = ?", (session, kind)).fetchone()
+            if (row[0] if row else 0) != version:
+                return False
+            base.execute(
+                "INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?, ?)",
+                (session, kind, version + 1, self._clock(), packed),
+            )
+            return True
+
+        return self.transaction("written", work)
+
+    def load_note(self, session: str, kind: str) -> tuple[int, str]:
+        """Return a note's version and its text; (0, "") if there is none."""
+
+        def work(base: sqlite3.Connection) -> tuple[int, str]:
+            query = "SELECT version, body FROM note WHERE session = ? AND kind = ?"
+            row = base.execute(query, (session, kind)).fetchone()
+            return (row[0], decompress_original(row[1])) if row else (0, "")
+
+        return self._run_work("read", work)
+
     def sessions(self) -> list[dict[str, Any]]:
         """List the stored sessions, newest first: id, seconds since the epoch, edits, originals."""
 

@@ -22,7 +22,6 @@ from danshari.formats import FORMATS, find_format
 from danshari.pipeline.handover import handover_text
 from danshari.sessions import RecordedSession, read
 from danshari.summarizers import Summarizer, endpoint, provider
-from danshari.summarizers.endpoint import KEY_VARIABLES, EndpointStyle
 
 SHOW_CHOICES = ("document", "diff", "prompt")
 
@@ -166,13 +165,14 @@ def create_summarizer(name: str, model: str, window: int = 0) -> Summarizer:
     Raises ArgumentError if a URL comes without a model.
     """
     if name.startswith(("http://", "https://")):
-        style: EndpointStyle = (
-            "anthropic" if name.rstrip("/").endswith("/messages") or "anthropic" in name else "openai-chat"
-        )
-        key = os.environ.get(KEY_VARIABLES[style], "")
         if not model:
             raise ArgumentError(f"--summarizer {name}: name a model with --summary-model")
-        return endpoint(name, model=model, key=key, style=style, window=window)
+        fits = [f for f in FORMATS.values() if f.api.matches_path(name)] or [
+            f for f in FORMATS.values() if f.api.vendor in name
+        ]
+        api = (fits or list(FORMATS.values()))[0].api
+        key = os.environ.get(api.key_variable, "")
+        return endpoint(name, model=model, key=key, style=api.format, window=window)
     return provider(name, window=window)
 
 

@@ -96,7 +96,7 @@ def wrap_command(config: Path | None, upstreams: tuple[str, ...], command: tuple
     from danshari.proxy.wrap import find_agent_profile, upstreams_from_environment
 
     if not command:
-        from danshari.proxy.sessions.clients import load_agent_profiles
+        from danshari.data.agents import load_agent_profiles
 
         raise ArgumentError(
             f"name what to run, such as `danshari wrap -- claude`; known: {', '.join(load_agent_profiles())}"

@@ -117,7 +117,7 @@ class ItemBuilder:
     Appending reads only the new messages; items built earlier are never touched.
     """
 
-    __slots__ = ("_first_user", "_names", "_seen", "_spine", "_tail", "items", "turn")
+    __slots__ = ("_first_user", "_names", "_seen", "_spine", "items", "turn")
 
     def __init__(self) -> None:
         self.items: list[Item] = []
@@ -126,7 +126,6 @@ class ItemBuilder:
         self._first_user: str | None = None
         self._seen: dict[str, int] = {}
         self._names: dict[str, str] = {}
-        self._tail: tuple[str, int] | None = None
 
     def begin_turn(self) -> None:
         """Count one more assistant message."""

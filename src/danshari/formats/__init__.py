@@ -9,10 +9,12 @@ from typing import Any
 from danshari.errors import ArgumentError, FormatError
 from danshari.formats.anthropic.messages import AnthropicMessages
 from danshari.formats.base import Format, Problem
+from danshari.formats.gemini.messages import Gemini
 from danshari.formats.openai_chat.messages import OpenAIChat
 from danshari.formats.openai_responses.messages import OpenAIResponses
 
-FORMATS: dict[str, Format] = {f.name: f for f in (OpenAIChat(), OpenAIResponses(), AnthropicMessages())}
+FORMATS: dict[str, Format] = {f.name: f for f in (OpenAIChat(), OpenAIResponses(), AnthropicMessages(), Gemini())}
+"""One row per format. Where messages fit several, the first one reads them."""
 
 
 def find_format(name: str) -> Format:
@@ -29,28 +31,30 @@ def detect_format(payload: object) -> tuple[Format, tuple[str, ...]]:
     Plain text messages fit several formats and are read as chat completions. Raises FormatError if the
     payload is no list of messages.
     """
-    chat, responses, anthropic = FORMATS["openai-chat"], FORMATS["openai-responses"], FORMATS["anthropic"]
+    known = list(FORMATS.values())
+    notes: tuple[str, ...] = ()
     if isinstance(payload, Mapping):
-        if "input" in payload and "messages" not in payload:
-            if isinstance(payload["input"], str):
-                return responses, ("input is a plain string: nothing to compact",)
-            return responses, ()
-        if "messages" not in payload:
-            raise FormatError("a request needs `messages` or `input`; got keys: " + ", ".join(map(str, payload))[:200])
-    messages = chat.messages(payload)
-    counts = dict.fromkeys(FORMATS, 0)
-    for message in messages:
-        for wire in FORMATS.values():
-            counts[wire.name] += wire.is_own_message(message)
-    served: tuple[str, ...] = ()
-    if isinstance(payload, Mapping) and payload.get("context_management"):
-        served = ("the request asks the provider to edit the context too (context_management); that is not seen here",)
+        key = next((f.key for f in known if f.key in payload), None)
+        if key is None:
+            keys = " or ".join(f"`{k}`" for k in dict.fromkeys(f.key for f in known))
+            raise FormatError(f"a request needs {keys}; got keys: {', '.join(map(str, payload))[:200]}")
+        known = [f for f in known if f.key == key]
+        if isinstance(payload[key], str):
+            return known[0], (f"{key} is a plain string: nothing to compact",)
+        if payload.get("context_management"):
+            notes = (
+                "the request asks the provider to edit the context too (context_management); that is not seen here",
+            )
+    messages = known[0].messages(payload)
+    counts = {wire.name: sum(map(wire.is_own_message, messages)) for wire in known}
     best = max(counts, key=lambda name: counts[name])
     if not counts[best]:
-        return (anthropic if isinstance(payload, Mapping) and "system" in payload else chat), served
+        fields = payload.keys() if isinstance(payload, Mapping) else ()
+        return next((f for f in known if not f.request_fields.isdisjoint(fields)), known[0]), notes
     mixed = [name for name, count in counts.items() if count and name != best]
-    notes = (f"mixed formats: read as {best}, but some messages look like {', '.join(mixed)}",) if mixed else ()
-    return FORMATS[best], (*notes, *served)
+    if mixed:
+        notes = (f"mixed formats: read as {best}, but some messages look like {', '.join(mixed)}", *notes)
+    return FORMATS[best], notes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from danshari.core.edits import View
 from danshari.core.items import (
@@ -21,7 +22,13 @@ from danshari.core.items import (
 )
 from danshari.errors import FormatError
 
+if TYPE_CHECKING:
+    from danshari.formats.api import ProviderApi
+    from danshari.formats.script import ProviderScript
+
 Message = Mapping[str, Any]
+ImageSource = tuple[str, str] | str
+"""An image as (media type, base64 data), or its URL."""
 Changes = Mapping[int, str | None]
 """Ordinal → new text; None takes the piece out."""
 
@@ -78,11 +85,46 @@ class Patches:
 
 
 class Format:
-    """The shared mechanism of all formats. A subclass knows one message format and nothing of passes."""
+    """The shared mechanism of all formats. A subclass knows one message format and nothing of passes.
+
+    Messages are mappings, SDK objects with `model_dump`, or a framework's own objects (see `formats.objects`).
+    """
 
     name: ClassVar[str]
     key: ClassVar[str] = "messages"
     """Where the list of messages stands in a whole request."""
+    system_key: ClassVar[str] = ""
+    """Where the system prompt stands in a whole request; empty: among the messages."""
+    request_fields: ClassVar[frozenset[str]] = frozenset()
+    """Fields of a whole request that tell this format from others with the same `key`."""
+
+    @property
+    def api(self) -> ProviderApi:
+        """What the provider's API has besides messages: paths, keys, usage, errors, tools, streams."""
+        found: ProviderApi = self._sibling("api").API
+        return found
+
+    @property
+    def script(self) -> ProviderScript:
+        """How the provider words scripted turns."""
+        found: ProviderScript = self._sibling("scripted").SCRIPT
+        return found
+
+    def _sibling(self, name: str) -> Any:
+        """Import a module of the folder in which the format stands: only those who need it pay for it."""
+        return import_module(f"{type(self).__module__.rpartition('.')[0]}.{name}")
+
+    def as_message(self, message: Any) -> Any:
+        """Return a message in the shape that `pieces` and `patch` take; a mapping by default."""
+        return as_plain_value(message)
+
+    def is_message(self, message: Any) -> bool:
+        """Return whether a value that `as_message` returned has the shape of a message."""
+        return isinstance(message, Mapping)
+
+    def image_source(self, raw: Mapping[str, Any]) -> ImageSource | None:  # noqa: ARG002
+        """Return the image of one of this format's media blocks; None for anything else."""
+        return None
 
     def sign(self, message: Message) -> bool:
         """Return whether only this format can have written `message`."""
@@ -94,9 +136,9 @@ class Format:
 
     def is_own_message(self, message: Any) -> bool:
         """Return `sign` of any value, False if it is no message or has an unexpected shape."""
-        message = as_plain_value(message)
+        message = self.as_message(message)
         try:
-            return isinstance(message, Mapping) and self.sign(message)
+            return self.is_message(message) and self.sign(message)
         except _SHAPE_ERRORS:
             return False
 
@@ -106,13 +148,17 @@ class Format:
 
     def split(self, message: Any) -> list[Piece]:
         """Split any message. One of an unexpected shape becomes a single opaque piece that is never edited."""
-        message = as_plain_value(message)
-        if type(message) is not dict and not isinstance(message, Mapping):
+        message = self.as_message(message)
+        if type(message) is not dict and not self.is_message(message):
             return [opaque_piece(message, "user")]
         try:
             return self.pieces(message)
         except _SHAPE_ERRORS:
-            return [opaque_piece(message, message.get("role"))]
+            return [opaque_piece(message, message.get("role") if isinstance(message, Mapping) else None)]
+
+    def name_calls(self, pieces: list[Piece], turn: int) -> list[Piece]:  # noqa: ARG002
+        """Return a message's pieces with a call id where the provider pairs by position; most formats have ids."""
+        return pieces
 
     def patch(self, message: Message, changes: Changes) -> Message | None:
         """Copy `message` with some pieces changed; None if nothing is left of it."""
@@ -160,12 +206,13 @@ class Format:
 
     def read_tail(self, messages: Sequence[Any], chain: ItemBuilder, start: int) -> None:
         """Read the messages from `start` on into `chain`."""
-        before = as_plain_value(messages[start - 1]) if start else None
+        before = self.as_message(messages[start - 1]) if start else None
         for at in range(start, len(messages)):
-            message = as_plain_value(messages[at])
-            if isinstance(message, dict) and self.begins_turn(message, before if isinstance(before, dict) else None):
+            message = self.as_message(messages[at])
+            known = before if before is not None and self.is_message(before) else None
+            if self.is_message(message) and self.begins_turn(message, known):
                 chain.begin_turn()
-            chain.extend(at, self.split(message))
+            chain.extend(at, self.name_calls(self.split(message), chain.turn))
             before = message
 
     def write(self, payload: Any, shown: View, patches: Patches | None = None) -> Any:
@@ -179,46 +226,34 @@ class Format:
         return {**payload, self.key: out} if isinstance(payload, Mapping) else out
 
     def _write_messages(self, messages: Sequence[Any], shown: View, patches: Patches) -> list[Any]:
-        """Return the messages with all changes, hand-overs and inserts of the view."""
+        """Return the messages with all changes and hand-overs of the view."""
         out = list(messages)
         copies = patches.copies
         for at, change in patches.changes.items():
             copy = copies.get(at)
             if copy is None or (not patches.same and copy[0] is not messages[at] and copy[0] != messages[at]):
-                copy = copies[at] = (messages[at], self.patch(as_plain_value(messages[at]), change))
+                copy = copies[at] = (messages[at], self.patch(self.as_message(messages[at]), change))
                 patches.holes = patches.holes or copy[1] is None
             out[at] = GONE if copy[1] is None else copy[1]
         if patches.holes:
             self.settle(out, messages)
-        self._splice_additions(out, self._collect_additions(shown))
+        self._splice_handovers(out, shown)
         return [m for m in out if m is not GONE] if patches.holes else out
 
     def settle(self, out: list[Any], messages: Sequence[Any]) -> None:
         """Tidy up after removed messages (`GONE` in `out`). Most formats have nothing to do."""
 
-    def _collect_additions(self, shown: View) -> dict[int, list[tuple[str, Any]]]:
-        """Collect hand-overs and inserted items, by the index of the message they stand at."""
-        extra: dict[int, list[tuple[str, Any]]] = {}
-        for start, (_, fold) in shown.effects.folds.items():
-            extra.setdefault(shown.items[start].at[0], []).append(("fold", fold.text))
-        for at, insert in shown.effects.inserts.items():
-            extra.setdefault(shown.items[at].at[0], []).append(("insert", insert.items))
-        return extra
-
-    def _splice_additions(self, out: list[Any], extra: Mapping[int, list[tuple[str, Any]]]) -> None:
-        """Append each hand-over to the user message before it, or insert it as one, and insert the inserts."""
-        for at in sorted(extra, reverse=True):
-            for what, value in extra[at]:
-                if what == "insert":
-                    out[at + 1 : at + 1] = self.build(value)
-                    continue
-                before = at - 1
-                while before >= 0 and out[before] is GONE:
-                    before -= 1
-                if before >= 0 and self.is_user(out[before]):
-                    out[before] = self.append_text(out[before], value)
-                else:
-                    out.insert(at, self.user_message(value))
+    def _splice_handovers(self, out: list[Any], shown: View) -> None:
+        """Append each hand-over to the user message before it, or insert it as a message of its own."""
+        places = {shown.items[start].at[0]: fold.text for start, (_, fold) in shown.effects.folds.items()}
+        for at in sorted(places, reverse=True):
+            before = at - 1
+            while before >= 0 and out[before] is GONE:
+                before -= 1
+            if before >= 0 and self.is_user(out[before]):
+                out[before] = self.append_text(out[before], places[at])
+            else:
+                out.insert(at, self.user_message(places[at]))
 
     def is_user(self, message: Message) -> bool:
         """Return whether text can be appended to this message as the user's."""

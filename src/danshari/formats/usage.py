@@ -2,45 +2,39 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from danshari.core.tokens import Estimator
 from danshari.errors import ArgumentError
+from danshari.formats import FORMATS
+from danshari.formats.api import ProviderApi, TokenUsage
 
 
-def input_tokens(usage: Any) -> float:
-    """Return all input tokens of a request, cached ones included, or 0 if nothing was reported.
+def read_usage(usage: Any, api: ProviderApi | None = None) -> TokenUsage:
+    """Read a usage report: a number of input tokens, an SDK's object or dataclass, or its dict; None: nothing reported.
 
-    Anthropic reports cached tokens beside `input_tokens`. OpenAI's `prompt_tokens` and the Responses API's
-    `input_tokens` include them. Raises ArgumentError if `usage` is no number, usage object or dict.
+    The spelling of `api`, the conversation's own, is tried first. Raises ArgumentError if `usage` is nothing of this.
     """
-    if isinstance(usage, bool):
-        raise ArgumentError("usage must be a number of tokens, a usage object or its dict")
-    if isinstance(usage, int | float):
-        return float(usage)
+    if isinstance(usage, int | float) and not isinstance(usage, bool):
+        return TokenUsage(total=float(usage))
     if hasattr(usage, "model_dump"):
         usage = usage.model_dump()
+    elif dataclasses.is_dataclass(usage) and not isinstance(usage, type):
+        usage = dataclasses.asdict(usage)
     if usage is None:
-        return 0.0
+        return TokenUsage()
     if not isinstance(usage, Mapping):
-        raise ArgumentError(f"usage must be a number of tokens, a usage object or its dict, not {type(usage).__name__}")
-    total = _read_number(usage, "prompt_tokens") or _read_number(usage, "input_tokens")
-    return total + _read_number(usage, "cache_read_input_tokens") + _read_number(usage, "cache_creation_input_tokens")
-
-
-def cache_read_tokens(usage: Mapping[str, Any]) -> float:
-    """Return the input tokens that were read from the provider's cache."""
-    if "cache_read_input_tokens" in usage:
-        return _read_number(usage, "cache_read_input_tokens")
-    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details") or {}
-    return _read_number(details, "cached_tokens") if isinstance(details, Mapping) else 0.0
-
-
-def _read_number(usage: Mapping[str, Any], key: str) -> float:
-    value = usage.get(key)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+        raise ArgumentError(
+            "usage must be a number of tokens, a usage object or its dict"
+            + ("" if isinstance(usage, bool) else f", not {type(usage).__name__}")
+        )
+    if api is not None and (found := api.read_usage(usage)) is not None:
+        return found
+    others = (wire.api.read_usage(usage) for wire in FORMATS.values())
+    return next((found for found in others if found is not None), TokenUsage())
 
 
 def estimate_floor(tools: Any, system: Any, count: Estimator) -> float:

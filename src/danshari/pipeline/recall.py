@@ -15,48 +15,12 @@ from typing import Any
 from danshari.analysis.first_seen import strip_line_number
 from danshari.archive.base import NO_FILTERS, Entry, Filters, Passage, make_entry
 from danshari.archive.words import index_words
+from danshari.core.recall_tools import READ_TOOL, SEARCH_TOOL
 from danshari.core.text import parse_arguments
 from danshari.errors import DanshariError, RecallError
 from danshari.pipeline import undo as restoring
 from danshari.pipeline.run import Pipeline
 
-SEARCH_TOOL, READ_TOOL = "recall_search", "recall_read"
-TOOL_DESCRIPTIONS = {
-    SEARCH_TOOL: "Search what left this conversation's context: earlier tool results, file contents, command output, failed "
-    "attempts. Gives the ids and the matching lines. Search with exact identifiers, paths or error texts, before "
-    "reading or running something again and before proposing an approach that may have failed already.",
-    READ_TOOL: "Read an archived original, or some of its lines, by the id shown as `recall` or `archived as`.",
-}
-_TOOL_PARAMETERS: dict[str, dict[str, Any]] = {
-    SEARCH_TOOL: {
-        "type": "object",
-        "properties": {
-            "query": {"type": "string", "description": "Identifiers, words of an error, a path or a command."},
-            "path": {"type": "string", "description": "Only originals of files whose path holds this."},
-            "failed": {"type": "boolean", "description": "Only what failed: attempts that were ruled out."},
-            "everywhere": {"type": "boolean", "description": "Search other sessions of this project too."},
-        },
-        "required": ["query"],
-    },
-    READ_TOOL: {
-        "type": "object",
-        "properties": {
-            "id": {"type": "string", "description": "The id, 6 characters or more."},
-            "start": {"type": "integer", "description": "First line, 1-based."},
-            "end": {"type": "integer", "description": "Last line."},
-            "offset": {
-                "type": "integer",
-                "description": "Characters to skip in a line that is too long to show whole.",
-            },
-        },
-        "required": ["id"],
-    },
-}
-SYSTEM_PROMPT_HINT = (
-    "Some earlier results are shortened; nothing is lost. Before you repeat a read or a command, or propose an "
-    "approach, search the archive with recall_search, and read an original with recall_read and the id shown beside it."
-)
-"""For a system prompt, where you want it there from the first request on (seed 3, S11); never added by danshari."""
 _ID = re.compile(r"[0-9a-f]{6,32}\Z")
 _MAX_SHOWN_LINES = 12
 """Matching lines that a search shows of one passage."""
@@ -126,21 +90,6 @@ def tool_kind(run: Pipeline, entry: Entry) -> str:
 
 
 # ── as tools ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def recall_tool_definitions(format: str) -> list[dict[str, Any]]:  # noqa: A002  (the field's word)
-    """Return both recall tools in a format: openai-chat, openai-responses or anthropic."""
-    made: list[dict[str, Any]] = []
-    for name, description in TOOL_DESCRIPTIONS.items():
-        schema = _TOOL_PARAMETERS[name]
-        if format == "anthropic":
-            made.append({"name": name, "description": description, "input_schema": schema})
-        elif format == "openai-responses":
-            made.append({"type": "function", "name": name, "description": description, "parameters": schema})
-        else:
-            function = {"name": name, "description": description, "parameters": schema}
-            made.append({"type": "function", "function": function})
-    return made
 
 
 def run_recall_tool(state: Pipeline, name: str, arguments: str | Mapping[str, Any]) -> str:

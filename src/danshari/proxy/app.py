@@ -36,9 +36,9 @@ def create_app(settings: Settings | None = None) -> Starlette:
     """
     settings = (settings or Settings()).validate()
     archive = open_proxy_archive(settings)
-    keepers = SessionRegistry(settings, archive)
-    accounts = UsageRecorder(ProxyMetrics())
-    relay = Relay(settings, keepers, accounts, BackgroundIndexer(archive))
+    sessions = SessionRegistry(settings, archive)
+    recorder = UsageRecorder(ProxyMetrics())
+    relay = Relay(settings, sessions, recorder, BackgroundIndexer(archive))
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -50,11 +50,11 @@ def create_app(settings: Settings | None = None) -> Starlette:
         return restrict_access(relay, request, HTMLResponse(data.package_text("proxy.html")))
 
     async def status(request: Request) -> Response:
-        return restrict_access(relay, request, JSONResponse(proxy_status(settings, keepers)))
+        return restrict_access(relay, request, JSONResponse(proxy_status(settings, sessions)))
 
     async def metrics(request: Request) -> Response:
         return restrict_access(
-            relay, request, Response(accounts.counts.render(keepers), media_type="text/plain; version=0.0.4")
+            relay, request, Response(recorder.metrics.render(sessions), media_type="text/plain; version=0.0.4")
         )
 
     async def health(_: Request) -> Response:
@@ -67,7 +67,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
         ],
         lifespan=lifespan,
     )  # fmt: skip
-    app.state.relay, app.state.keepers, app.state.settings = relay, keepers, settings
+    app.state.relay, app.state.sessions, app.state.settings = relay, sessions, settings
     return app
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import PurePath
 
+from danshari.data.agents import AgentProfile, load_agent_profiles
 from danshari.errors import ArgumentError
-from danshari.proxy.sessions.clients import AgentProfile, load_agent_profiles
+from danshari.formats import FORMATS
 
 
 def find_agent_profile(command: str) -> AgentProfile:
@@ -16,7 +17,8 @@ def find_agent_profile(command: str) -> AgentProfile:
         if name == agent.command or (agent.command in ("python", "node") and name.startswith(agent.command)):
             return agent
     raise ArgumentError(
-        f"{name!r} has no row; known: {', '.join(load_agent_profiles())}. For others run `danshari proxy` and set their base URL"
+        f"{name!r} has no row; known: {', '.join(load_agent_profiles())}. "
+        "For others run `danshari proxy` and set their base URL"
     )
 
 
@@ -24,7 +26,8 @@ def upstreams_from_environment(agent: AgentProfile, variables: Mapping[str, str]
     """Return the upstreams that are already set in the variables which `danshari wrap` overwrites."""
     found = {}
     for name in agent.sets:
-        if url := variables.get(name, ""):
-            vendor = "anthropic" if name.startswith("ANTHROPIC") else "openai"
+        apis = (wire.api for wire in FORMATS.values())
+        vendor = next((api.vendor for api in apis if name.startswith(api.url_variables)), "")
+        if vendor and (url := variables.get(name, "")):
             found[vendor] = url
     return found

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from danshari.core.summary import Reply, Request
 from danshari.errors import ArgumentError, ModelError, SummaryCancelled
+from danshari.formats import FORMATS
 
 if TYPE_CHECKING:
     import asyncio
@@ -114,7 +115,7 @@ def as_reply(value: Any) -> Reply:
         value = value.model_dump()
     if not isinstance(value, Mapping):
         raise ModelError(f"an answer of type {type(value).__name__}; expected text or a provider's response")
-    for read in (_read_chat, _read_message, _read_response, _read_plain):
+    for read in (*(wire.api.read_reply for wire in FORMATS.values()), _read_plain):
         if (reply := read(value)) is not None:
             return reply
     raise ModelError(f"an answer without text; its fields: {', '.join(map(str, list(value)[:8]))}")
@@ -131,65 +132,3 @@ def _read_plain(value: Mapping[str, Any]) -> Reply | None:
         finish=str(value.get("finish_reason") or value.get("finish") or "stop"),
         calls=len(calls) if isinstance(calls, list) else 0,
     )
-
-
-def _read_chat(value: Mapping[str, Any]) -> Reply | None:
-    """Read a chat completion, or return None if the value has another shape."""
-    choices = value.get("choices")
-    if not isinstance(choices, list) or not choices:
-        return None
-    message = choices[0].get("message") or {}
-    usage = value.get("usage") or {}
-    details = usage.get("prompt_tokens_details") or {}
-    return Reply(
-        text=_join_text_parts(message.get("content")),
-        finish="refusal" if message.get("refusal") else str(choices[0].get("finish_reason") or "stop"),
-        calls=len(message.get("tool_calls") or ()),
-        reasoning=str(message.get("reasoning_content") or ""),
-        read=int(usage.get("prompt_tokens") or 0),
-        cached=int(details.get("cached_tokens") or 0),
-        written=int(usage.get("completion_tokens") or 0),
-    )
-
-
-def _read_message(value: Mapping[str, Any]) -> Reply | None:
-    """Read an Anthropic message, or return None. Its input tokens are fresh, cache-written and cached ones."""
-    content = value.get("content")
-    if not isinstance(content, list) or "stop_reason" not in value:
-        return None
-    usage = value.get("usage") or {}
-    cached = int(usage.get("cache_read_input_tokens") or 0)
-    fresh = int(usage.get("input_tokens") or 0) + int(usage.get("cache_creation_input_tokens") or 0)
-    return Reply(
-        text=_join_text_parts([b for b in content if b.get("type") == "text"]),
-        finish=str(value.get("stop_reason") or "stop"),
-        calls=sum(b.get("type") == "tool_use" for b in content),
-        reasoning="\n".join(str(b.get("thinking", "")) for b in content if b.get("type") == "thinking"),
-        read=fresh + cached,
-        cached=cached,
-        written=int(usage.get("output_tokens") or 0),
-    )
-
-
-def _read_response(value: Mapping[str, Any]) -> Reply | None:
-    """Read an OpenAI response, or return None if the value has another shape."""
-    output = value.get("output")
-    if not isinstance(output, list):
-        return None
-    usage = value.get("usage") or {}
-    parts = [p for o in output if o.get("type") == "message" for p in o.get("content") or ()]
-    return Reply(
-        text=_join_text_parts([p for p in parts if p.get("type") == "output_text"]),
-        finish="length" if value.get("status") == "incomplete" else "stop",
-        calls=sum(o.get("type") == "function_call" for o in output),
-        reasoning="".join(str(o.get("summary") or "") for o in output if o.get("type") == "reasoning"),
-        read=int(usage.get("input_tokens") or 0),
-        cached=int((usage.get("input_tokens_details") or {}).get("cached_tokens") or 0),
-        written=int(usage.get("output_tokens") or 0),
-    )
-
-
-def _join_text_parts(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "".join(str(p.get("text") or "") for p in content or () if isinstance(p, Mapping))

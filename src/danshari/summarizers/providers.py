@@ -6,8 +6,8 @@ from typing import Any
 
 from danshari.core.summary import Reply, Request
 from danshari.errors import ArgumentError, MissingExtra
+from danshari.formats import find_format
 from danshari.summarizers.base import Summarizer, as_reply
-from danshari.summarizers.endpoint import build_summary_body
 
 
 def provider(name: str, *, window: int = 0, **options: Any) -> Summarizer:
@@ -25,7 +25,7 @@ def provider(name: str, *, window: int = 0, **options: Any) -> Summarizer:
         raise MissingExtra("any-llm-sdk", "models") from None
 
     def ask(request: Request) -> Reply:
-        body = build_summary_body(request, "openai-chat", model)
+        body = find_format("openai-chat").api.summary_body(request, model)
         return as_reply(any_llm.completion(provider=house, **body, **options))
 
     return Summarizer(door=ask, window=window, name=name)

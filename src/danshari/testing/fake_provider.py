@@ -13,11 +13,9 @@ from typing import Any
 
 from danshari import data
 from danshari.core.pricing import Prices
-from danshari.formats import Format, find_format
+from danshari.formats import FORMATS, Format, find_format
+from danshari.formats.script import Turn, TurnUsage
 from danshari.replay.prompt_cache import PrefixCache
-from danshari.summarizers.endpoint import ENDPOINT_PATHS
-from danshari.testing import Turn
-from danshari.testing import fake_responses as speaking
 
 OK_TURN = Turn(text="ok")
 UpstreamReceive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -100,8 +98,8 @@ class ScriptedUpstream:
         headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
         raw = await _read_body(receive)
         path = str(scope["path"])
-        wire = next((name for name, suffix in ENDPOINT_PATHS.items() if path.endswith(suffix)), "")
-        if scope["method"] != "POST" or not wire:
+        wire = next((wire for wire in FORMATS.values() if wire.api.matches_path(path)), None)
+        if scope["method"] != "POST" or wire is None:
             said = json.dumps({"path": path, "method": scope["method"], "bytes": len(raw)}).encode()
             await _send_json(send, 200, said, ((b"x-upstream", b"other"),))
             return
@@ -114,14 +112,16 @@ class ScriptedUpstream:
         finally:
             self.running -= 1
 
-    async def _respond(self, path: str, wire: str, headers: Mapping[str, str], raw: bytes, send: UpstreamSend) -> None:
+    async def _respond(
+        self, path: str, wire: Format, headers: Mapping[str, str], raw: bytes, send: UpstreamSend
+    ) -> None:
         """Validate and bill one request, then send the scripted answer or failure."""
         try:
             body = json.loads(raw)
         except ValueError:
             await _send_error(send, wire, 400, "the body is no JSON")
             return
-        asked = UpstreamRequest(path=path, format=wire, headers=headers, raw=raw, body=body, number=self.count)
+        asked = UpstreamRequest(path=path, format=wire.name, headers=headers, raw=raw, body=body, number=self.count)
         self.count += 1
         if self.record:
             self.requests.append(asked)
@@ -142,16 +142,15 @@ class ScriptedUpstream:
         if trouble.status:
             await _send_error(send, wire, trouble.status, trouble.text, trouble.headers)
             return
-        model = str(body.get("model", ""))
-        if body.get("stream"):
-            await _send_stream(
-                send, list(speaking.render_stream(wire, turn, usage, model=model, number=asked.number)), trouble
-            )
+        model = wire.api.model_of(path, body)
+        if wire.api.is_stream(path, body):
+            events = list(wire.script.stream(turn, usage, model=model, number=asked.number))
+            await _send_stream(send, events, trouble)
         else:
-            made = json.dumps(speaking.render_response(wire, turn, usage, model=model, number=asked.number)).encode()
+            made = json.dumps(wire.script.response(turn, usage, model=model, number=asked.number)).encode()
             await _send_json(send, 200, made, cut=trouble.cut)
 
-    def _bill_request(self, asked: UpstreamRequest) -> tuple[speaking.TurnUsage, str]:
+    def _bill_request(self, asked: UpstreamRequest) -> tuple[TurnUsage, str]:
         """Bill a request and return its usage and the reason a provider would reject it (empty: none)."""
         wire = find_format(asked.format)
         messages = asked.body.get(wire.key)
@@ -170,9 +169,9 @@ class ScriptedUpstream:
 
     def _price_request(
         self, wire: Format, name: str, bill: SessionBill, messages: Sequence[Any], asked: UpstreamRequest
-    ) -> tuple[speaking.TurnUsage, str]:
+    ) -> tuple[TurnUsage, str]:
         """Simulate the cache for a request, add its cost to the bill and return usage and rejection."""
-        row = data.find_model(str(asked.body.get("model") or "") or None)
+        row = data.find_model(wire.api.model_of(asked.path, asked.body) or None)
         family = row.family if self.family_of else self.family
         cache = self._caches.setdefault(name, PrefixCache(wire, data.load_estimator(family)))
         cache.forget_sizes()
@@ -216,14 +215,10 @@ async def _send_json(
 
 
 async def _send_error(
-    send: UpstreamSend, wire: str, status: int, text: str, extra: Sequence[tuple[str, str]] = ()
+    send: UpstreamSend, wire: Format, status: int, text: str, extra: Sequence[tuple[str, str]] = ()
 ) -> None:
-    kind = {429: "rate_limit_error", 529: "overloaded_error", 400: "invalid_request_error"}.get(status, "api_error")
-    error: dict[str, Any] = {"type": kind, "message": text}
-    body = (
-        {"type": "error", "error": error} if wire == "anthropic" else {"error": {**error, "param": None, "code": None}}
-    )
-    await _send_json(send, status, json.dumps(body).encode(), [(k.encode(), v.encode()) for k, v in extra])
+    body = wire.api.render_error(status, text)
+    await _send_json(send, status, body, [(k.encode(), v.encode()) for k, v in extra])
 
 
 async def _send_stream(send: UpstreamSend, events: Sequence[bytes], trouble: ScriptedFailure) -> None:

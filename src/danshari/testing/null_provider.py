@@ -13,14 +13,13 @@ import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from danshari.summarizers.endpoint import ENDPOINT_PATHS
-from danshari.testing import Turn
-from danshari.testing import fake_responses as speaking
+from danshari.formats import FORMATS
+from danshari.formats.script import Turn
 
 _USAGE = {"fresh": 10, "cached": 0, "written": 0, "output": 5}
 JSON_RESPONSES = {
-    wire: json.dumps(speaking.render_response(wire, Turn(text="ok"), _USAGE, model="m", number=1)).encode()
-    for wire in ENDPOINT_PATHS
+    name: json.dumps(wire.script.response(Turn(text="ok"), _USAGE, model="m", number=1)).encode()
+    for name, wire in FORMATS.items()
 }
 
 
@@ -58,8 +57,8 @@ async def app(
                 await asyncio.sleep(pause)
         await send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
         return
-    wire = next((name for name, suffix in ENDPOINT_PATHS.items() if scope["path"].endswith(suffix)), "openai-chat")
-    body = JSON_RESPONSES[wire]
+    fits = (name for name, wire in FORMATS.items() if wire.api.matches_path(scope["path"]))
+    body = JSON_RESPONSES[next(fits, "openai-chat")]
     head = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": head})
     await send({"type": "http.response.body", "body": body})

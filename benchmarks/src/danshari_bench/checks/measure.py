@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from danshari.formats.usage import cache_read_tokens, input_tokens
+from danshari.formats.usage import read_usage
 from danshari.replay.prompt_cache import PRICE_VECTORS
 from danshari.replay.references import find_needs
 from danshari.replay.score import ViewScorer
@@ -49,8 +49,8 @@ def check_cache(session: RecordedSession) -> CacheCheck | None:
     pairs = []
     for request, r in zip(sent, needs.rounds, strict=True):
         total, cached = (
-            input_tokens(session.usages.get(r.cut) or {}),
-            cache_read_tokens(session.usages.get(r.cut) or {}),
+            read_usage(session.usages.get(r.cut) or {}).total,
+            read_usage(session.usages.get(r.cut) or {}).cached,
         )
         if total and total > 50:
             pairs.append((request, total, cached))

@@ -19,7 +19,6 @@ from danshari.formats import find_format
 from danshari.replay.prompt_cache import DEFAULT_MODEL, request_boundaries
 from danshari.replay.replay import replay
 from danshari.sessions import RecordedSession
-from danshari.summarizers.endpoint import ENDPOINT_PATHS
 from danshari.testing.fake_provider import ScriptedUpstream
 
 
@@ -98,7 +97,7 @@ def _send_session(session: RecordedSession, name: str, base: str, tell: Callable
         body = {"model": session.model or DEFAULT_MODEL, "max_tokens": 100, wire.key: session.messages[:cut]}
         raw = json.dumps(body, ensure_ascii=True, default=str).encode()
         started = time.perf_counter()
-        connection.request("POST", f"/v1{ENDPOINT_PATHS[session.format]}", raw, headers)
+        connection.request("POST", f"/v1{find_format(session.format).api.request_path('')}", raw, headers)
         answer = connection.getresponse()
         answer.read()
         made.milliseconds.append(1000 * (time.perf_counter() - started))

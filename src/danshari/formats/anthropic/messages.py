@@ -14,6 +14,7 @@ from danshari.formats.base import (
     IMAGE_TOKENS,
     Changes,
     Format,
+    ImageSource,
     Message,
     Problem,
     as_plain_value,
@@ -39,6 +40,8 @@ class AnthropicMessages(Format):
     """Reads and changes Anthropic Messages API messages."""
 
     name = "anthropic"
+    system_key = "system"
+    request_fields = frozenset(("system",))
 
     def sign(self, message: Message) -> bool:
         """Return whether the message has blocks that only this format has (tools, thinking, cache marks)."""
@@ -199,13 +202,22 @@ class AnthropicMessages(Format):
 
     def build(self, items: Sequence[Item], lost: list[str] | None = None) -> list[Any]:
         """Build messages that alternate between user and assistant, with results first in a user message."""
-        from danshari.formats.build import build_anthropic
+        from danshari.formats.anthropic.build import build_anthropic
 
         return build_anthropic(items, [] if lost is None else lost)
 
     def check(self, payload: object) -> list[Problem]:
         """List the broken rules: alternation, pairing, block order, thinking, cache marks, encoding."""
         return check_anthropic(self.messages(payload))
+
+    def image_source(self, raw: Mapping[str, Any]) -> ImageSource | None:
+        """Return the image of an image block."""
+        source = raw.get("source")
+        if raw.get("type") != "image" or not isinstance(source, Mapping):
+            return None
+        if source.get("type") == "base64":
+            return str(source.get("media_type", "image/png")), str(source.get("data", ""))
+        return str(source["url"]) if source.get("url") else None
 
     def hints(self) -> dict[str, Any]:
         """Return the request fields that make the provider drop thinking whose prefix changed, instead of a 400."""

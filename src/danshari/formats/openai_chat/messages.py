@@ -16,10 +16,12 @@ from danshari.formats.base import (
     IMAGE_TOKENS,
     Changes,
     Format,
+    ImageSource,
     Message,
     Problem,
     as_plain_value,
     opaque_piece,
+    split_data_url,
     string_or_empty,
 )
 from danshari.formats.openai_chat.rules import check_chat
@@ -216,9 +218,15 @@ class OpenAIChat(Format):
         """Make a user message with string content."""
         return {"role": "user", "content": text}
 
+    def image_source(self, raw: Mapping[str, Any]) -> ImageSource | None:
+        """Return the image of an image_url part, here or in the Responses API, where the URL stands bare."""
+        url = raw.get("image_url")
+        url = url.get("url") if isinstance(url, Mapping) else url
+        return (split_data_url(url) or url) if isinstance(url, str) else None
+
     def build(self, items: Sequence[Item], lost: list[str] | None = None) -> list[Any]:
         """Build messages: one per turn, per result, and per run of user parts."""
-        from danshari.formats.build import build_chat
+        from danshari.formats.openai_chat.build import build_chat
 
         return build_chat(items, [] if lost is None else lost)
 

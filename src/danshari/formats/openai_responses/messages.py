@@ -49,6 +49,7 @@ class OpenAIResponses(Format):
 
     name = "openai-responses"
     key = "input"
+    system_key = "instructions"
 
     def sign(self, message: Message) -> bool:
         """Return whether the item has a type or content part that only this format has."""
@@ -189,7 +190,7 @@ class OpenAIResponses(Format):
 
     def build(self, items: Sequence[Item], lost: list[str] | None = None) -> list[Any]:
         """Build items: one per run of text, per call and per output."""
-        from danshari.formats.build import build_responses
+        from danshari.formats.openai_responses.build import build_responses
 
         return build_responses(items, [] if lost is None else lost)
 

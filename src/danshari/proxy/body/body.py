@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from danshari.formats import Format
+from danshari.formats.sse import dump_compact_json
 from danshari.proxy.body.json_patch import (
     SplicedArray,
     TextSpan,
-    dump_compact_json,
     iterate_elements,
     read_member_key,
     read_value,
@@ -115,6 +116,18 @@ def read_body(text: str, key: str, last: RequestBody | None = None) -> RequestBo
     if body.places:
         body.head = text[: body.places[min(1, len(body.places) - 1)][1]].encode("utf-8")
     return body
+
+
+def read_request_body(raw: bytes, wire: Format, last: RequestBody | None) -> RequestBody | str:
+    """Parse a request body; return a text with the reason if it cannot be compacted."""
+    try:
+        body = read_body(raw.decode("utf-8"), wire.key, last)
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError too
+        return f"not read: {type(error).__name__}"
+    if why := wire.api.reason_not_to_compact(body.values):
+        return why
+    messages = body.values.get(wire.key)
+    return body if isinstance(messages, list) and messages else f"no list of messages under {wire.key!r}"
 
 
 def _read_members(body: RequestBody, at: int) -> None:

@@ -14,6 +14,8 @@ from itertools import pairwise
 from json.scanner import make_scanner
 from typing import Any
 
+from danshari.formats.sse import dump_compact_json
+
 TextSpan = tuple[int, int]
 """First character of a value, and the one after its last."""
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -81,24 +83,6 @@ def read_value(text: str, at: int) -> tuple[Any, int]:
         return scan_value(text, at)
     except StopIteration:
         raise ValueError(f"no value at character {at}") from None
-
-
-def dump_compact_json(value: Any) -> str:
-    """Serialise a value as the providers' SDKs do: compact and not ASCII-escaped.
-
-    Text with lone surrogates, which UTF-8 cannot encode, is escaped.
-    """
-    made = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return made if made.isascii() or _is_encodable(made) else json.dumps(value, separators=(",", ":"))
-
-
-def _is_encodable(text: str) -> bool:
-    """Return whether a text can be encoded as UTF-8."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def splice_value(text: str, span: TextSpan, old: Any, new: Any) -> str:

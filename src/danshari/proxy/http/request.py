@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping, Sequence
 from typing import Any
 
-from danshari.proxy.http.errors import render_error
-from danshari.proxy.http.routes import ApiRoute, find_route
+from danshari.formats import FORMATS, Format
 
 AsgiScope = MutableMapping[str, Any]
 AsgiReceive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -27,6 +26,11 @@ class BodyTooLarge(Exception):  # noqa: N818
     """The request body is larger than the limit."""
 
 
+def find_request_format(method: str, path: str) -> Format | None:
+    """Return the format of a request to a model by its path; None for any other request."""
+    return next((w for w in FORMATS.values() if method == "POST" and w.api.matches_path(path)), None)
+
+
 class ClientRequest:
     """One client request and the response to it."""
 
@@ -39,7 +43,8 @@ class ClientRequest:
         self.raw_headers: list[tuple[bytes, bytes]] = list(scope["headers"])
         self.headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in self.raw_headers}
         """By name in lower case; of a header sent twice, the last."""
-        self.route: ApiRoute | None = find_route(self.method, self.path)
+        self.wire: Format | None = find_request_format(self.method, self.path)
+        """The format of a request to a model; None for requests that are passed through unread."""
         self.status = 0
         """Status that was answered; 0: nothing yet."""
         self.extra: list[tuple[bytes, bytes]] = []
@@ -51,11 +56,15 @@ class ClientRequest:
         """Whether the client left before that."""
 
     @property
-    def format(self) -> str:
-        """The format in which errors of the proxy's own are written."""
-        return (
-            self.route.format if self.route else "anthropic" if "anthropic-version" in self.headers else "openai-chat"
-        )
+    def implied_format(self) -> Format:
+        """The format of the request, else that of the provider whose headers it has; errors are written in it."""
+        others = (wire for wire in FORMATS.values() if wire.api.claims_headers(self.headers))
+        return self.wire or next(others, FORMATS["openai-chat"])
+
+    @property
+    def has_body(self) -> bool:
+        """Whether the request has a body."""
+        return "content-length" in self.headers or "transfer-encoding" in self.headers
 
     async def body(self, largest: int, seconds: float) -> bytes:
         """Read the whole body, of at most `largest` bytes, within `seconds`.
@@ -107,7 +116,7 @@ class ClientRequest:
 
     async def refuse(self, status: int, text: str) -> None:
         """Respond with an error of the proxy's own, in the provider's format."""
-        body = render_error(self.format, status, text)
+        body = self.implied_format.api.render_error(status, f"danshari: {text}")
         head = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await self.start(status, head)
         await self.write(body, more=False)
@@ -118,9 +127,9 @@ class ClientRequest:
         self.extra.append((f"x-danshari-{name}".encode(), text[:300]))
 
 
-async def run_until_disconnect(call: ClientRequest, work: Coroutine[Any, Any, None]) -> None:
+async def run_until_disconnect(request: ClientRequest, work: Coroutine[Any, Any, None]) -> None:
     """Run `work` until it is done or the client disconnects, then cancel it and raise ClientGone."""
-    task, gone = asyncio.create_task(work), asyncio.create_task(call.wait_for_disconnect())
+    task, gone = asyncio.create_task(work), asyncio.create_task(request.wait_for_disconnect())
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():

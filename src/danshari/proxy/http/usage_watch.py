@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
+
+from danshari.formats.api import ProviderApi
+from danshari.formats.sse import EventSplitter, event_data, parse_json_or_none
 
 MAX_WATCHED_BYTES = 32_000_000
 """Bytes of one event or of an answer in one piece beyond which it is not looked at."""
@@ -14,23 +16,27 @@ READABLE_ENCODINGS = ("", "identity", "gzip", "deflate")
 
 
 class UsageWatch:
-    """Reads the usage of one response while its bytes pass, streamed or in one piece."""
+    """Reads the usage of one response while its bytes pass, streamed or in one piece.
 
-    def __init__(self, content_type: str, encoding: str = "") -> None:
+    `api` knows where the provider reports usage; without one nothing is read.
+    """
+
+    def __init__(self, api: ProviderApi | None, content_type: str, encoding: str = "") -> None:
         self.usage: dict[str, Any] = {}
         """As the provider reported it, merged over the events of a stream."""
         self.error: Any = None
         """The last error object that was seen."""
         self.finished = False
         """Whether the stream said that it is complete."""
+        self._api = api
         self._streams = content_type.startswith("text/event-stream")
-        self._held = bytearray()
-        self._readable = encoding in READABLE_ENCODINGS
+        self._events, self._held = EventSplitter(), bytearray()
+        self._readable = api is not None and encoding in READABLE_ENCODINGS
         self._unpack = zlib.decompressobj(wbits=47) if encoding in ("gzip", "deflate") else None
 
     def feed(self, chunk: bytes) -> None:
         """Read the next bytes."""
-        if not self._readable or len(self._held) > MAX_WATCHED_BYTES:
+        if not self._readable or len(self._held) + len(self._events) > MAX_WATCHED_BYTES:
             return
         if self._unpack is not None:
             try:
@@ -38,27 +44,24 @@ class UsageWatch:
             except zlib.error:
                 self._readable = False
                 return
-        self._held += chunk
-        if self._streams:
-            for event in self._take_events():
-                self._read_event(event)
+        if not self._streams:
+            self._held += chunk
+            return
+        for event in self._events.feed(chunk):
+            self._read_event(event)
 
     def close(self) -> None:
         """Signal the end of the response; a JSON response is parsed here."""
         if self._readable and not self._streams and self._held:
-            self._read_usage(parse_json_or_none(bytes(self._held)))
+            value = parse_json_or_none(bytes(self._held))
+            for part in value if isinstance(value, list) else [value]:  # a stream without events is a list
+                self._read_value(part)
             self.finished = True
-
-    def _take_events(self) -> Iterator[bytes]:
-        """Remove complete events from the buffer and yield them."""
-        while (at := find_event_end(self._held)) is not None:
-            event = bytes(self._held[: at[0]])
-            del self._held[: at[1]]
-            yield event
 
     def _read_event(self, event: bytes) -> None:
         """Read one server-sent event; events that cannot hold usage, an error or the end are skipped unparsed."""
-        if b"usage" not in event and b"error" not in event and b"message_stop" not in event and b"[DONE]" not in event:
+        assert self._api is not None
+        if not any(mark in event for mark in self._api.usage_marks):
             return
         data = event_data(event)
         if data == b"[DONE]":
@@ -66,36 +69,12 @@ class UsageWatch:
             return
         value = parse_json_or_none(data)
         if isinstance(value, dict):
-            self.finished = self.finished or value.get("type") in ("message_stop", "response.completed")
-        self._read_usage(value)
+            self.finished = self.finished or self._api.ends_stream(value)
+        self._read_value(value)
 
-    def _read_usage(self, value: Any) -> None:
+    def _read_value(self, value: Any) -> None:
         """Merge the usage and the error of a parsed event or response."""
-        if not isinstance(value, Mapping):
+        if self._api is None or not isinstance(value, Mapping):
             return
-        for holder in (value, value.get("message"), value.get("response")):
-            if isinstance(holder, Mapping):
-                if isinstance(usage := holder.get("usage"), Mapping):
-                    self.usage.update({k: v for k, v in usage.items() if v is not None})
-                if holder.get("error"):
-                    self.error = holder["error"]
-
-
-def find_event_end(held: bytearray) -> tuple[int, int] | None:
-    """Find the blank line after the first event; return where it starts and ends, or None."""
-    found = [(at, at + len(mark)) for mark in (b"\n\n", b"\r\n\r\n", b"\r\r") if (at := held.find(mark)) >= 0]
-    return min(found, default=None)
-
-
-def event_data(event: bytes) -> bytes:
-    """Return an event's data lines, joined by newlines."""
-    lines = event.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-    return b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
-
-
-def parse_json_or_none(data: bytes) -> Any:
-    """Parse JSON; return None for anything else."""
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        return None
+        self.usage.update({k: v for k, v in self._api.response_usage(value).items() if v is not None})
+        self.error = self._api.response_error(value) or self.error

@@ -47,8 +47,8 @@ class ProxyMetrics:
             registry=registry,
         )
 
-    def render(self, keepers: SessionRegistry) -> bytes:
+    def render(self, sessions: SessionRegistry) -> bytes:
         """Return all metrics in the Prometheus text format."""
-        self.sessions.set(len(keepers))
+        self.sessions.set(len(sessions))
         made: bytes = generate_latest(self.registry)
         return made

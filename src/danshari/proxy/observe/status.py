@@ -14,13 +14,13 @@ STATUS_FORMAT = 1
 """Format number of the status."""
 
 
-def proxy_status(settings: Settings, keepers: SessionRegistry) -> dict[str, Any]:
+def proxy_status(settings: Settings, sessions: SessionRegistry) -> dict[str, Any]:
     """Return the state of the proxy as JSON values."""
-    rows = [session_row(keeper) for keeper in keepers.all_branches()]
+    rows = [session_row(session) for session in sessions.all_branches()]
     return {
         "format": STATUS_FORMAT,
         "version": __version__,
-        "policy": keepers.policy.name,
+        "policy": sessions.policy.name,
         "off": settings.off,
         "sessions": rows,
         "total": {name: sum(row[name] for row in rows) for name in ("requests", "before", "after", "edits", "faults",
@@ -28,19 +28,19 @@ def proxy_status(settings: Settings, keepers: SessionRegistry) -> dict[str, Any]
     }  # fmt: skip
 
 
-def session_row(keeper: ProxySession) -> dict[str, Any]:
+def session_row(session: ProxySession) -> dict[str, Any]:
     """Return one session branch as a row of JSON values.
 
     `price_ratio` is the input cost of what was sent over that of the unedited requests.
     """
-    session, figures = keeper.compactor.session, asdict(keeper.figures)
-    account = session.account
+    state, totals = session.compactor.session, asdict(session.totals)
+    account = state.account
     return {
-        "session": keeper.name,
-        "client": keeper.client,
-        "model": keeper.compactor.model.name,
-        "live_edits": len(session.ledger),
-        "handovers": len(session.handovers),
+        "session": session.name,
+        "client": session.client_name,
+        "model": session.compactor.model.name,
+        "live_edits": len(state.ledger),
+        "handovers": len(state.handovers),
         "price_ratio": round(account.spent / account.untouched, 4) if account.untouched else 1.0,
-        **{k: round(v, 6) if isinstance(v, float) else v for k, v in figures.items()},
+        **{k: round(v, 6) if isinstance(v, float) else v for k, v in totals.items()},
     }

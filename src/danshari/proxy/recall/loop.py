@@ -9,13 +9,12 @@ from typing import Any, TypeVar
 
 import aiohttp
 
+from danshari.formats.recall import ResponseParts
+from danshari.formats.sse import EventSplitter, parse_json_or_none
 from danshari.proxy.body.json_patch import splice_value
-from danshari.proxy.body.outgoing import OutgoingRequest
-from danshari.proxy.http.headers import response_headers
 from danshari.proxy.http.request import ClientRequest
-from danshari.proxy.http.usage_watch import UsageWatch, parse_json_or_none
-from danshari.proxy.recall.shape import ResponseParts
-from danshari.proxy.recall.sse import EventSplitter
+from danshari.proxy.http.upstream import response_headers
+from danshari.proxy.http.usage_watch import UsageWatch
 from danshari.proxy.recall.store import MAX_RECALL_HOPS, RecallHop, SessionRecalls
 
 _T = TypeVar("_T")
@@ -36,13 +35,14 @@ class RecallLoop:
 
     def __init__(
         self,
-        call: ClientRequest,
-        sending: OutgoingRequest,
+        request: ClientRequest,
+        messages: list[Any],
         recalls: SessionRecalls,
         again: SendAgain,
         safely: RunSafely[Any],
     ) -> None:
-        self._call, self._sending, self._recalls, self._again, self._safely = call, sending, recalls, again, safely
+        self._request, self._messages, self._recalls = request, messages, recalls
+        self._again, self._safely, self._api = again, safely, recalls.api
         self._hops: list[RecallHop] = []
         self.last: Mapping[str, Any] = {}
         """The usage of the last answer alone."""
@@ -56,8 +56,7 @@ class RecallLoop:
         """Run the recalls of a response; return the next response if the client has no call of its own to answer."""
         if turn is None or not turn.hidden or not turn.ended:
             return None, b""
-        assert self._sending.body is not None
-        messages, number, recalls = self._sending.body.messages, len(self._hops), self._recalls
+        messages, number, recalls = self._messages, len(self._hops), self._recalls
         hop = await asyncio.to_thread(self._safely, lambda: recalls.run_hop(messages, turn, number), None)
         if hop is None:
             return None, b""
@@ -71,7 +70,7 @@ class RecallLoop:
 
     async def _relay_json(self, response: aiohttp.ClientResponse) -> UsageWatch:
         """Relay a JSON response; its bytes are unchanged unless something was hidden."""
-        shape, earlier, turn, head = self._recalls.shape, list[Any](), None, b""
+        format_, earlier, turn, head = self._recalls.format, list[Any](), None, b""
         while True:
             try:
                 raw = head + await response.read()
@@ -79,42 +78,42 @@ class RecallLoop:
                 response.close()
             answer = parse_json_or_none(raw) if response.status == 200 else None
             known = answer if isinstance(answer, dict) else None
-            turn = self._safely(lambda known=known: shape.parse_response(known) if known else None, None)  # type: ignore[misc]
+            turn = self._safely(lambda known=known: format_.parse_response(known) if known else None, None)  # type: ignore[misc]
             following, head = await self._next_response(turn)
             if following is None:
                 break
             earlier.append(answer)
             response = following
-        if self._call.status:  # the client was told already
-            return UsageWatch("")
+        if self._request.status:  # the client was told already
+            return UsageWatch(None, "")
         if turn is None and earlier:
             await asyncio.to_thread(self._forget_hops)
         if turn is not None and (turn.hidden or earlier):
             text = raw.decode("utf-8", "replace").rstrip()
             shown = self._safely(
-                lambda: splice_value(text, (0, len(text)), answer, shape.visible_response(known or {}, earlier)), text
+                lambda: splice_value(text, (0, len(text)), answer, format_.visible_response(known or {}, earlier)), text
             )
             raw = shown.encode("utf-8", "surrogatepass")
-        self.last = (known or {}).get("usage") or {}
+        self.last = self._api.response_usage(known or {})
         length = (b"content-length", str(len(raw)).encode())
-        await self._call.start(response.status, [*_headers_without_length(response), length])
-        await self._call.write(raw, more=False)
-        watch = UsageWatch(response.headers.get("content-type", ""))
+        await self._request.start(response.status, [*_headers_without_length(response), length])
+        await self._request.write(raw, more=False)
+        watch = UsageWatch(self._api, response.headers.get("content-type", ""))
         watch.feed(raw)
         watch.close()
         return watch
 
     async def _relay_stream(self, response: aiohttp.ClientResponse) -> UsageWatch:
         """Relay an event stream; after an internal error the remaining events pass through unfiltered."""
-        shown: Any = self._safely(self._recalls.shape.stream_filter, None)
-        watch = UsageWatch("text/event-stream")
-        await self._call.start(response.status, _headers_without_length(response))
+        shown: Any = self._safely(self._recalls.format.stream_filter, None)
+        watch = UsageWatch(self._api, "text/event-stream")
+        await self._request.start(response.status, _headers_without_length(response))
 
         async def send_to_client(made: bytes) -> None:
             """Send bytes to the client and to the usage watch."""
             if made:
                 watch.feed(made)
-                await self._call.write(made)
+                await self._request.write(made)
 
         while True:
             try:
@@ -135,7 +134,7 @@ class RecallLoop:
             if response.status != 200 or not response.headers.get("content-type", "").startswith("text/event-stream"):
                 await send_to_client(await self._report_failure(shown, response, head_read))
                 break
-        await self._call.write(b"", more=False)
+        await self._request.write(b"", more=False)
         return watch
 
     async def _relay_events(

@@ -13,17 +13,13 @@ from typing import Any
 
 from danshari.archive.base import Archive, SessionStore
 from danshari.compactor import Compactor
+from danshari.core.items import hash_strings
+from danshari.core.recall_tools import RECALL_TOOLS
+from danshari.data.agents import AgentProfile
 from danshari.errors import ArchiveError
 from danshari.formats import Format
-from danshari.proxy.recall.shape import (
-    HiddenCall,
-    RecallFormat,
-    ResponseParts,
-    load_recall_formats,
-)
-from danshari.proxy.sessions.branches import message_digest
-from danshari.proxy.sessions.clients import AgentProfile
-from danshari.proxy.settings import Settings
+from danshari.formats.recall import HiddenCall, ResponseParts
+from danshari.proxy.settings import RecallMode
 
 MAX_RECALL_HOPS = 4
 """Answers in a row that may recall; after them the model is told to go on without."""
@@ -44,43 +40,43 @@ class RecallHop:
     """Whether the client answers calls of the same answer too: then both stand side by side."""
 
 
+def message_digest(wire: Format, message: Any) -> str:
+    """Return a digest of a message's content, independent of JSON spelling and cache marks."""
+    return hash_strings(*(f"{piece.kind}:{piece.text or piece.body}" for piece in wire.split(message)))
+
+
 class SessionRecalls:
     """The recall hops of one session branch, stored in the archive."""
 
     def __init__(self, wire: Format, compactor: Compactor, archive: Archive | None, name: str) -> None:
-        self.shape: RecallFormat = load_recall_formats()[wire.name]
+        self.api, self.format = wire.api, wire.api.recall
         self._wire, self._compactor = wire, compactor
         self._store = archive if isinstance(archive, SessionStore) else None
-        self._name = f"{name}:recalls"
+        self._name = name
         self._version = 0
         self.hops: list[RecallHop] = []
         self.offered: bool | None = None
         """Whether the tools are offered; None: not decided yet."""
         self._load()
 
-    def decide_offer(self, values: Mapping[str, Any], settings: Settings, agent: AgentProfile | None) -> None:
+    def decide_offer(self, values: Mapping[str, Any], mode: RecallMode, agent: AgentProfile | None, url: str) -> None:
         """Decide at the session's first request whether recall tools are offered.
 
         Never if the conversation already has assistant messages, if several choices are requested, or if
-        the decision cannot be stored.
+        the decision cannot be stored. With mode `auto`, only where the provider's rules allow it and the agent is not
+        known to check its tools.
         """
-        if self.offered is not None:
-            return
-        messages = values[self._wire.key]
+        api, messages = self.api, values[self._wire.key]
         joined = any(piece.role == "assistant" for m in messages for piece in self._wire.split(m))
         checks = agent is not None and agent.checks_tools
-        wanted = settings.recall == "on" or (settings.recall == "auto" and bool(values.get("tools")) and not checks)
-        if self._wire.name == "openai-responses" and settings.recall != "on":
-            wanted = (
-                wanted and values.get("store") is False
-            )  # a stored answer can be gone on from, hidden call included
-        self.offered = wanted and not joined and int(values.get("n") or 1) == 1
+        wanted = mode == "on" or (mode == "auto" and api.offers_recall(values, url) and not checks)
+        self.offered = wanted and not joined and api.choice_count(values) == 1
         if self.offered and not self._save():
             self.offered = False
 
-    def tools(self, values: Mapping[str, Any]) -> list[Any]:
+    def add_tools(self, values: Mapping[str, Any]) -> list[Any]:
         """Return the request's tools followed by the recall tools."""
-        return [*(values.get("tools") or ()), *self._compactor.recall_tools()]
+        return self.api.add_tools(values, RECALL_TOOLS)
 
     def insert_hops(self, messages: list[Any]) -> list[Any]:
         """Return the client's messages with each stored hop inserted where it happened.
@@ -95,10 +91,10 @@ class SessionRecalls:
             hops = list(group)
             before = [hop for hop in hops if not hop.own]
             if before:
-                found = self.shape.remove_earlier(found, at, [hop.turn for hop in before])
+                found = self.format.remove_earlier(found, at, [hop.turn for hop in before])
             for hop in hops:
                 if hop.own:
-                    found = self.shape.merge_hop(found, at, hop.turn, hop.results)
+                    found = self.format.merge_hop(found, at, hop.turn, hop.results)
             if before:
                 found = [*found[:at], *(m for hop in before for m in (*hop.turn.messages, *hop.results)), *found[at:]]
         return found
@@ -116,7 +112,7 @@ class SessionRecalls:
         `HOP_LIMIT_TEXT`.
         """
         texts = [self._run_recall(call) if number < MAX_RECALL_HOPS else HOP_LIMIT_TEXT for call in turn.hidden]
-        results = self.shape.result_messages(turn, texts)
+        results = self.format.result_messages(turn, texts)
         hop = RecallHop(
             at=len(messages),
             mark=self.digest_before(messages, len(messages)),
@@ -143,9 +139,9 @@ class SessionRecalls:
             return True
         body = json.dumps({"offered": self.offered, "hops": [asdict(hop) for hop in self.hops]}, default=str)
         try:
-            if not self._store.save_session(self._name, self._version, body, (), 0):
-                self._version = self._store.session_version(self._name)
-                self._store.save_session(self._name, self._version, body, (), 0)
+            if not self._store.save_note(self._name, "recalls", self._version, body):
+                self._version, _ = self._store.load_note(self._name, "recalls")
+                self._store.save_note(self._name, "recalls", self._version, body)
             self._version += 1
         except ArchiveError:
             return False
@@ -153,10 +149,9 @@ class SessionRecalls:
 
     def _load(self) -> None:
         """Load the stored hops, if there are any."""
-        found = self._store.load_session(self._name) if self._store is not None else None
-        if found is None:
+        self._version, body = self._store.load_note(self._name, "recalls") if self._store is not None else (0, "")
+        if not body:
             return
-        self._version, body, _ = found
         stored = json.loads(body)
         self.offered = stored["offered"]
         for hop in stored["hops"]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from danshari.core.summary import Request
 from danshari.errors import ModelError
-from danshari.summarizers import Summarizer
-from danshari.summarizers.endpoint import build_summary_body
+from danshari.formats import Format
+from danshari.pipeline.summarize import Caller, current_caller
+from danshari.summarizers.base import Summarizer
 
 PostBody = Callable[[bytes], Awaitable[tuple[int, bytes]]]
 """Sends a body where the client's own request goes, with its headers; gives status and answer."""
@@ -22,8 +26,8 @@ class ClientModel:
     background.
     """
 
-    def __init__(self, format_name: str) -> None:
-        self._format = format_name
+    def __init__(self, wire: Format) -> None:
+        self._wire = wire
         self.post: PostBody | None = None
         self.model = ""
 
@@ -39,7 +43,7 @@ class ClientModel:
         post = self.post
         if post is None:
             raise ModelError("no request is being answered whose credentials could be used")
-        body = build_summary_body(request, self._format, self.model)  # type: ignore[arg-type]
+        body = self._wire.api.summary_body(request, self.model)
         status, answer = await post(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
         if status != 200:
             raise ModelError(f"the upstream answered {status}: {answer[:200].decode('utf-8', 'replace')}")
@@ -47,3 +51,22 @@ class ClientModel:
             return json.loads(answer)
         except ValueError:
             raise ModelError("the upstream answered no JSON") from None
+
+    @contextlib.asynccontextmanager
+    async def connected(self, post: PostBody, model: str, keep: Callable[[], bool]) -> AsyncIterator[None]:
+        """Let summaries be asked through `post` while the block runs, and longer while `keep` says so.
+
+        The event loop is made known to the pipeline, and a cancelled block gives a running summary up.
+        """
+        self.post, self.model = post, model
+        left = threading.Event()
+        token = current_caller.set(Caller(loop=asyncio.get_running_loop(), gone=left.is_set))
+        try:
+            yield
+        except asyncio.CancelledError:
+            left.set()  # the summary is given up, so that its thread is free again
+            raise
+        finally:
+            current_caller.reset(token)
+            if not keep():  # a summary in the background still needs the credentials
+                self.post = None

@@ -1,28 +1,31 @@
-"""Find the session and branch of a request by the client's key and by the messages it holds.
+"""Find the session and branch of a request by who sent it and by the messages it holds.
 
-Clients need not send a session id.
+Clients need not send a session id. Where branches of a session diverge is stored beside it, so that a later process can
+match requests to them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from danshari import data
-from danshari.archive.base import Archive
+from danshari.archive.base import Archive, SessionStore
 from danshari.compactor import Compactor
 from danshari.core.items import hash_strings
+from danshari.data.agents import detect_agent, session_headers
+from danshari.errors import ArchiveError
 from danshari.formats import Format
 from danshari.proxy.body.body import RequestBody
-from danshari.proxy.recall.store import SessionRecalls
-from danshari.proxy.sessions.branches import BranchStore, main_branch_name, message_digest
+from danshari.proxy.http.request import ClientRequest
+from danshari.proxy.recall.store import SessionRecalls, message_digest
 from danshari.proxy.sessions.client_model import ClientModel
-from danshari.proxy.sessions.clients import client_session_key, credential_hash, detect_agent
-from danshari.proxy.sessions.session import MAX_CHANGED_MESSAGES, ProxySession, window_from_beta
+from danshari.proxy.sessions.session import MAX_CHANGED_MESSAGES, ClientIdentity, ProxySession
 from danshari.proxy.settings import Settings
 
 MAX_SESSIONS_SEARCHED = 32
@@ -31,6 +34,40 @@ MAX_BRANCHES = 8
 """Branches of one session (forks, sub-agents that began alike) kept ready."""
 MAX_UNFORKED_MESSAGES = 3
 """Messages up to which a request cannot be of a stored fork: nothing has parted yet."""
+
+
+def identify_client(wire: Format, request: ClientRequest, values: Mapping[str, Any]) -> ClientIdentity:
+    """Return what a request tells about its sender."""
+    headers, api = request.headers, wire.api
+    credential = api.credential(headers, request.query)
+    named, parts = session_headers()
+    key = next((headers[name] for name in named if headers.get(name)), "") or api.session_key(values)
+    model = api.model_of(request.path, values)
+    window = api.wide_window(headers)
+    return ClientIdentity(
+        wire=wire,
+        model=model,
+        tenant=hash_strings("credential", credential)[:8] if credential else "",
+        key=key + "".join(f" {headers[name]}" for name in parts if name in headers),
+        agent=detect_agent(headers),
+        window=window if window and data.find_model(model or None).window < window else None,
+        url=f"{request.path}?{request.query}",
+    )
+
+
+def derive_session_root(client: ClientIdentity, messages: Sequence[Any]) -> str:
+    """Return the id of a session: a hash of tenant, format, the client's key and its first user message."""
+    wire, first = client.wire, ""
+    for message in messages:
+        if any(piece.role == "user" for piece in wire.split(message)):
+            first = message_digest(wire, message)
+            break
+    return hash_strings(client.tenant, wire.name, client.key, first)[:16]
+
+
+def main_branch_name(root: str) -> str:
+    """Return the name of a session's first branch."""
+    return f"proxy-{root}"
 
 
 class SessionRegistry:
@@ -51,44 +88,42 @@ class SessionRegistry:
 
     def all_branches(self) -> list[ProxySession]:
         """Return every branch, most recently used first."""
-        return sorted((k for row in self._kept.values() for k in row), key=lambda k: -k.figures.seen)
+        return sorted((k for row in self._kept.values() for k in row), key=lambda k: -k.totals.seen)
 
     def find_similar_body(self, raw: bytes) -> RequestBody | None:
         """Return a recent session's body with the same beginning, so that only the rest must be parsed."""
         for row in islice(reversed(self._kept.values()), MAX_SESSIONS_SEARCHED):
-            for keeper in row[:2]:
-                body = keeper.body
+            for session in row[:2]:
+                body = session.body
                 if body is not None and body.places and raw.startswith(body.head):
                     return body
         return None
 
-    async def find(self, wire: Format, body: RequestBody, headers: Mapping[str, str]) -> ProxySession:
+    async def find(self, client: ClientIdentity, body: RequestBody) -> ProxySession:
         """Return the branch that a request continues, or start one.
 
         Archive access runs in a thread.
         """
-        values = body.values
-        root = derive_session_root(wire, values, headers)
-        keeper = self._find_branch(root, values[wire.key])
-        if keeper is None:
+        root = derive_session_root(client, body.messages)
+        session = self._find_branch(root, body.messages)
+        if session is None:
             async with self._beginning:
-                keeper = self._find_branch(root, values[wire.key])
-                if keeper is None:
+                session = self._find_branch(root, body.messages)
+                if session is None:
                     row = self._kept.get(root, [])
-                    keeper = await asyncio.to_thread(self._start_branch, root, list(row), wire, values, headers)
+                    session = await asyncio.to_thread(self._start_branch, root, list(row), client, body.messages)
         row = self._kept.setdefault(root, [])
         self._kept.move_to_end(root)
-        if keeper in row:
-            row.remove(keeper)
-        row.insert(0, keeper)
+        if session in row:
+            row.remove(session)
+        row.insert(0, session)
         del row[MAX_BRANCHES:]
         while len(self) > self.settings.sessions and len(self._kept) > 1:
             self._kept.popitem(last=False)
-        keeper.body = body  # at once: another branch may come before this one was decided on
-        agent = detect_agent(headers)
-        keeper.client = agent.name if agent else keeper.client
-        keeper.figures.seen = time.time()
-        return keeper
+        session.body = body  # at once: another branch may come before this one was decided on
+        session.client = client if client.agent else client._replace(agent=session.client.agent)
+        session.totals.seen = time.time()
+        return session
 
     def _find_branch(self, root: str, messages: list[Any]) -> ProxySession | None:
         """Return the loaded branch that the messages continue; None if there is none."""
@@ -97,40 +132,78 @@ class SessionRegistry:
         )
 
     def _start_branch(
-        self, root: str, row: list[ProxySession], wire: Format, values: Mapping[str, Any], headers: Mapping[str, str]
+        self, root: str, row: list[ProxySession], client: ClientIdentity, messages: list[Any]
     ) -> ProxySession:
         """Start a branch: a stored one that fits, the session's first, or a fork of the most similar one."""
-        messages, model = values[wire.key], str(values.get("model") or "")
-        branches, taken = BranchStore(root, wire, self._archive), {k.name for k in row}
+        branches, taken = BranchStore(root, client.wire, self._archive), {k.name for k in row}
         name = branches.find_fork(messages) if len(messages) > MAX_UNFORKED_MESSAGES else ""
-        window, source = window_from_beta(headers, model), None
+        source = None
         if not name or name in taken:
             name = main_branch_name(root)
             if name in taken:
                 best = max(row, key=lambda k: k.common_prefix_length(messages))
                 shared = best.common_prefix_length(messages)
                 name, source = branches.add_fork(messages, shared), best if shared > 1 else None
-        door = ClientModel(wire.name) if self.settings.handover == "model" else None
-        made = Compactor(
+        return self._create_session(name, client, source)
+
+    def _create_session(self, name: str, client: ClientIdentity, source: ProxySession | None) -> ProxySession:
+        """Create a branch with its compactor, which takes up what the archive holds under its name."""
+        model = ClientModel(client.wire) if self.settings.handover == "model" else None
+        compactor = Compactor(
             self.policy,
-            model=model or None,
-            window=window,
+            model=client.model or None,
+            window=client.window,
             archive=self._archive,
             session=name,
-            project=f"{self.settings.project or 'proxy'}/{credential_hash(headers)}",
+            project=f"{self.settings.project or 'proxy'}/{client.tenant}",
             confined=True,
-            format=wire.name,
-            summarizer=door.summarizer() if door else None,
+            format=client.wire.name,
+            summarizer=model.summarizer() if model else None,
         )
-        recalls = SessionRecalls(wire, made, self._archive, name) if self.settings.recall != "off" else None
-        return ProxySession(name=name, compactor=made, window=window, door=door, recalls=recalls, source=source)
+        recalls = None
+        if self.settings.recall != "off":
+            recalls = SessionRecalls(client.wire, compactor, self._archive, name)
+        return ProxySession(
+            name=name, wire=client.wire, compactor=compactor, client=client, window=client.window, client_model=model,
+            recalls=recalls, source=source,
+        )  # fmt: skip
 
 
-def derive_session_root(wire: Format, values: Mapping[str, Any], headers: Mapping[str, str]) -> str:
-    """Return the id of a session: a hash of tenant, format, the client's key and its first user message."""
-    first = ""
-    for message in values[wire.key]:
-        if any(piece.role == "user" for piece in wire.split(message)):
-            first = message_digest(wire, message)
-            break
-    return hash_strings(credential_hash(headers), wire.name, client_session_key(headers, values), first)[:16]
+class BranchStore:
+    """The stored forks of one session.
+
+    Each is a name, the index of the first message of its own, and that message's digest.
+    """
+
+    def __init__(self, root: str, wire: Format, archive: Archive | None) -> None:
+        self._store = archive if isinstance(archive, SessionStore) else None
+        self._main, self._wire = main_branch_name(root), wire
+
+    def _load(self) -> tuple[int, list[list[Any]]]:
+        version, stored = self._store.load_note(self._main, "branches") if self._store is not None else (0, "")
+        return version, json.loads(stored or "[]")
+
+    def find_fork(self, messages: Sequence[Any]) -> str:
+        """Return the name of the stored fork that a request belongs to; "" if it belongs to none."""
+        fits = [
+            (at, name)
+            for name, at, mark in self._load()[1]
+            if at < len(messages) and message_digest(self._wire, messages[at]) == mark
+        ]
+        return max(fits)[1] if fits else ""
+
+    def add_fork(self, messages: Sequence[Any], at: int) -> str:
+        """Store a new fork whose first message of its own is at index `at`, and return its name.
+
+        An archive error is ignored: the fork is then known to this process only.
+        """
+        at = min(at, len(messages) - 1)
+        mark = message_digest(self._wire, messages[at])
+        name = f"{self._main}-{mark[:10]}"
+        version, stored = self._load()
+        if self._store is not None and [name, at, mark] not in stored:
+            try:
+                self._store.save_note(self._main, "branches", version, json.dumps([*stored, [name, at, mark]]))
+            except ArchiveError:
+                return name  # it is found again while this process lives
+        return name

@@ -1,25 +1,58 @@
-"""One branch of one client session: its compactor, its last request body and its totals."""
+"""One branch of one client session: its compactor, its last request body, its totals, and how a request is compacted."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from danshari import data
+from danshari.compaction import Compaction
 from danshari.compactor import Compactor
+from danshari.data.agents import AgentProfile
+from danshari.formats import Format
 from danshari.proxy.body.body import RequestBody
+from danshari.proxy.http.overflow import ContextOverflow
 from danshari.proxy.recall.store import SessionRecalls
 from danshari.proxy.sessions.client_model import ClientModel
-from danshari.proxy.sessions.clients import detect_agent
 from danshari.proxy.settings import Settings
 
 MAX_CHANGED_MESSAGES = 6
 """Messages that may differ (moved cache marks, a taken-back turn) in a request that still continues a session."""
-WIDE_WINDOW_BETA = ("context-1m", 1_000_000)
-"""A beta by which a request asks for a wider window than its model's row has, and that window in tokens."""
 BILLED_KINDS = ("fresh", "cached", "written", "output")
+
+
+class ClientIdentity(NamedTuple):
+    """What a request tells about its sender."""
+
+    wire: Format
+    model: str
+    """As the request names it."""
+    tenant: str
+    """Short hash of the credential; the credential itself is not stored."""
+    key: str
+    """The client's own name of its session and sub-agent; "" if it sends none."""
+    agent: AgentProfile | None
+    window: int | None
+    """Window in tokens that the request asks for beyond the model's row."""
+    url: str
+    """Path and query."""
+
+
+@dataclass(slots=True, kw_only=True)
+class OutgoingRequest:
+    """One request as it will be sent upstream, with its session and the compaction result."""
+
+    data: bytes
+    model: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    """Headers to set."""
+    session: ProxySession | None = None
+    result: Compaction | None = None
+    body: RequestBody | None = None
+    untouched: str = ""
+    """Why the request is not looked at; "" if it is."""
+    fault: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,14 +82,16 @@ class ProxySession:
     """One branch of one client session: a compactor, the last request body and the totals."""
 
     name: str
+    wire: Format
     compactor: Compactor
-    client: str = ""
+    client: ClientIdentity
+    """Who sent the last request."""
     body: RequestBody | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    figures: SessionTotals = field(default_factory=SessionTotals)
+    totals: SessionTotals = field(default_factory=SessionTotals)
     recalls: SessionRecalls | None = None
     """Recalls that are answered here; None where that is switched off."""
-    door: ClientModel | None = None
+    client_model: ClientModel | None = None
     """How hand-overs are asked of the client's own model; None: code writes them."""
     window: int | None = None
     """Window in tokens where it is not the model's own."""
@@ -65,8 +100,45 @@ class ProxySession:
     source: ProxySession | None = None
     """The branch that this one forked off, until what was decided there is taken over."""
 
-    def prepare(self, values: Mapping[str, Any], headers: Mapping[str, str], settings: Settings) -> None:
-        """Bring the branch up to date for a request; may wait for the archive.
+    @property
+    def client_name(self) -> str:
+        """The agent's name; "" if it is not known."""
+        return self.client.agent.name if self.client.agent else ""
+
+    def compact(
+        self,
+        outgoing: OutgoingRequest,
+        headers: Mapping[str, str],
+        settings: Settings,
+        refused: ContextOverflow | None = None,
+    ) -> None:
+        """Compact a request and write its new body; the client's bytes stay where nothing changes.
+
+        `refused` is the provider's overflow error for this request, and forces a compaction. May wait for the archive.
+        """
+        body = outgoing.body
+        assert body is not None
+        self._prepare(body.values, settings)
+        if refused is not None:
+            self.record_overflow(refused.counted, refused.limit)
+        api, values, fields = self.wire.api, body.values, dict[str, Any]()
+        recalls = self.recalls
+        if recalls is not None and recalls.offered:
+            if values.get("tools") and api.choice_count(values) == 1:
+                fields["tools"] = recalls.add_tools(values)
+            values = {**values, **fields, body.key: recalls.insert_hops(body.messages)}
+        result = self.compactor.compact(values, force=True if refused else None)
+        outgoing.result, outgoing.fault = result, result.fault
+        view = result.messages[body.key] if isinstance(result.messages, Mapping) else result.messages
+        hints, changed = api.hint_changes(result.hints, body.values, headers)
+        fields |= hints
+        if is_same_view(view, body.messages) and not fields:
+            return
+        outgoing.data = body.write(body.messages if is_same_view(view, body.messages) else view, fields)
+        outgoing.headers.update(changed)
+
+    def _prepare(self, values: Mapping[str, Any], settings: Settings) -> None:
+        """Bring the branch up to date for a request.
 
         Copies the state of the branch it was forked from, follows a change of model or window, and decides
         once whether recall tools are offered.
@@ -74,12 +146,17 @@ class ProxySession:
         if self.source is not None and not self.compactor.session.ledger:
             self.compactor.load(self.source.compactor.save())
         self.source = None
-        name = str(values.get("model") or "")
-        if name and name != self.compactor.model.name:
+        if self.client.model and self.client.model != self.compactor.model.name:
             self.limit = None
-        self.set_model_window(name, self.limit or window_from_beta(headers, name))
-        if self.recalls is not None:
-            self.recalls.decide_offer(values, settings, detect_agent(headers))
+        self.set_model_window(self.client.model, self.limit or self.client.window)
+        if self.recalls is not None and self.recalls.offered is None:
+            self.recalls.decide_offer(values, settings.recall, self.client.agent, self.client.url)
+
+    def may_wait(self, values: Mapping[str, Any]) -> bool:
+        """Return whether compacting a request may wait for a model or for the archive."""
+        recalls = self.recalls
+        stored = recalls is not None and (recalls.offered or (recalls.offered is None and bool(values.get("tools"))))
+        return self.client_model is not None or self.source is not None or bool(stored)
 
     def set_model_window(self, model: str, window: int | None) -> None:
         """Set the compactor's model and window (tokens) if either changed."""
@@ -122,11 +199,6 @@ class ProxySession:
         )
 
 
-def window_from_beta(headers: Mapping[str, str], model: str) -> int | None:
-    """Return the window (tokens) that a beta header asks for; None if the model's own window applies."""
-    asked, tokens = WIDE_WINDOW_BETA
-    return (
-        tokens
-        if asked in headers.get("anthropic-beta", "") and data.find_model(model or None).window < tokens
-        else None
-    )
+def is_same_view(view: Any, messages: list[Any]) -> bool:
+    """Return whether a view consists of the caller's own message objects."""
+    return len(view) == len(messages) and all(a is b for a, b in zip(view, messages, strict=True))

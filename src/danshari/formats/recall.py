@@ -1,7 +1,7 @@
 """Recall calls that the proxy answers: hidden from the client, re-inserted into requests to the model.
 
-There is one module per format. It knows which parts of a response to hide, how to filter a stream, and
-how the hidden call and its result look in a request.
+Every provider's folder has a module `recall` with a `RecallFormat`. It knows which parts of a response to hide, how
+to filter a stream, and how the hidden call and its result look in a request.
 """
 
 from __future__ import annotations
@@ -9,10 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
-
-from danshari.pipeline.recall import READ_TOOL, SEARCH_TOOL
-
-RECALL_TOOL_NAMES = frozenset((SEARCH_TOOL, READ_TOOL))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,16 +128,3 @@ def sum_usage_fields(usages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             else:
                 total[name] = value + (before if isinstance(before, int | float) else 0)
     return total
-
-
-def load_recall_formats() -> dict[str, RecallFormat]:
-    """Return the recall formats by format name."""
-    from danshari.proxy.recall.anthropic import AnthropicRecallFormat
-    from danshari.proxy.recall.openai_chat import ChatRecallFormat
-    from danshari.proxy.recall.openai_responses import ResponsesRecallFormat
-
-    return {
-        "anthropic": AnthropicRecallFormat(),
-        "openai-chat": ChatRecallFormat(),
-        "openai-responses": ResponsesRecallFormat(),
-    }

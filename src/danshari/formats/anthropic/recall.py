@@ -6,15 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from danshari.proxy.http.usage_watch import parse_json_or_none
-from danshari.proxy.recall.shape import (
-    RECALL_TOOL_NAMES,
+from danshari.core.recall_tools import RECALL_TOOL_NAMES
+from danshari.formats.recall import (
     BaseStreamFilter,
     HiddenCall,
     ResponseParts,
     sum_usage_fields,
 )
-from danshari.proxy.recall.sse import event_value, replace_event_data
+from danshari.formats.sse import event_value, parse_json_or_none, replace_event_data
 
 
 class AnthropicRecallFormat:

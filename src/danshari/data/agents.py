@@ -1,18 +1,16 @@
-"""Recognise agents from request headers and find the session key that a client sends."""
+"""The table of agents: how each is pointed at the proxy, and how it is recognised by its requests."""
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from danshari import data
-from danshari.core.items import hash_strings
 
 SESSION_HEADER = "x-danshari-session"
+"""Header by which any client can name its session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,39 +52,3 @@ def detect_agent(headers: Mapping[str, str]) -> AgentProfile | None:
     """Return the agent whose user-agent prefix matches; None if none does."""
     sign = headers.get("user-agent", "").lower()
     return next((a for a in load_agent_profiles().values() if any(sign.startswith(s.lower()) for s in a.signs)), None)
-
-
-def client_session_key(headers: Mapping[str, str], values: Mapping[str, Any]) -> str:
-    """Return the client's own key for its session and sub-agent; "" if it sends none."""
-    named, parts = session_headers()
-    agent = "".join(f" {headers[name]}" for name in parts if name in headers)
-    return _find_session_key(headers, values, named) + agent
-
-
-def _find_session_key(headers: Mapping[str, str], values: Mapping[str, Any], named: tuple[str, ...]) -> str:
-    """Return the session key from a header, `metadata.user_id` or `prompt_cache_key`; "" if there is none."""
-    for name in named:
-        if found := headers.get(name):
-            return found
-    metadata = values.get("metadata")
-    user = metadata.get("user_id") if isinstance(metadata, Mapping) else None
-    if isinstance(user, str) and user:
-        return _session_from_user_id(user)
-    cache_key = values.get("prompt_cache_key")
-    return cache_key if isinstance(cache_key, str) else ""
-
-
-def _session_from_user_id(user: str) -> str:
-    """Extract the session from Claude Code's `user_id`: JSON, or text with `_session_` before the id."""
-    if user.startswith("{"):
-        try:
-            return str(json.loads(user).get("session_id") or user)
-        except (ValueError, AttributeError):
-            return user
-    return user.rpartition("_session_")[2]
-
-
-def credential_hash(headers: Mapping[str, str]) -> str:
-    """Return a short hash of the credential, which keeps tenants' sessions apart; the credential is not stored."""
-    sent = headers.get("authorization") or headers.get("x-api-key") or headers.get("api-key") or ""
-    return hash_strings("credential", sent)[:8] if sent else ""

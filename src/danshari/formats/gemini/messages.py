@@ -1,0 +1,206 @@
+"""Gemini `contents`: parts with text, thoughts, function calls and responses (often without ids), inline data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from danshari.core.items import Item, Piece, canonical_json
+from danshari.formats.base import (
+    FILE_TOKENS,
+    IMAGE_TOKENS,
+    Changes,
+    Format,
+    ImageSource,
+    Message,
+    Problem,
+    as_plain_value,
+    opaque_piece,
+    string_or_empty,
+)
+
+_ROLES = {"user": "user", "model": "assistant", "function": "user"}
+_OWN_PARTS = ("functionCall", "function_call", "functionResponse", "function_response", "inlineData", "inline_data",
+              "fileData", "file_data", "executableCode", "codeExecutionResult", "thoughtSignature")  # fmt: skip
+_TEXT_KEYS = ("output", "result", "content", "error")
+"""Keys under which a function response that is one text carries it, the usual one first (Gemini docs, 2026-11)."""
+
+
+class Gemini(Format):
+    """Reads and patches the contents of `generateContent`, in camelCase as on the wire or in snake_case."""
+
+    name = "gemini"
+    key = "contents"
+    system_key = "systemInstruction"
+
+    def sign(self, message: Message) -> bool:
+        """Return whether the message has parts and no content, which is this format's own."""
+        return isinstance(message.get("parts"), list) and "content" not in message
+
+    def begins_turn(self, message: Message, before: Message | None) -> bool:
+        """Return whether a new assistant turn begins; neighbouring model contents are one turn."""
+        return message.get("role") == "model" and not (before is not None and before.get("role") == "model")
+
+    def is_user(self, message: Message) -> bool:
+        """Return whether text can be appended to this content as the user's."""
+        return bool(message.get("role", "user") == "user")
+
+    def pieces(self, message: Message) -> list[Piece]:
+        """Split into parts; a function response is one result plus its media."""
+        role: Any = _ROLES.get(message.get("role") or "user")
+        if role is None or not isinstance(message.get("parts"), list):
+            return [opaque_piece(message, "user")]
+        return [piece for part in message["parts"] for piece in self._part_pieces(as_plain_value(part), role)]
+
+    def _part_pieces(self, part: Any, role: Any) -> list[Piece]:
+        if not isinstance(part, Mapping):
+            return [opaque_piece(part, role)]
+        if (call := _field(part, "functionCall")) is not None:
+            arguments = call.get("args") or {}
+            text = json.dumps(arguments, ensure_ascii=False)
+            return [Piece(kind="call", role=role, text=text, name=string_or_empty(call.get("name")),
+                          call=string_or_empty(call.get("id")), body=canonical_json(arguments))]  # fmt: skip
+        if (response := _field(part, "functionResponse")) is not None:
+            return _result_pieces(response)
+        if isinstance(part.get("text"), str):
+            kind: Any = "reasoning" if part.get("thought") else "text"
+            return [Piece(kind=kind, role=role, text=part["text"])]
+        for name in ("inlineData", "fileData"):
+            if (media := _field(part, name)) is not None:
+                return [_media_piece(part, media, role)]
+        return [opaque_piece(part, role)]
+
+    def name_calls(self, pieces: list[Piece], turn: int) -> list[Piece]:
+        """Give calls and results without an id one made of turn, name and order, by which the provider pairs them."""
+        counts: dict[tuple[str, str], int] = {}
+        named = []
+        current = ""
+        for piece in pieces:
+            if piece.kind in ("call", "result"):
+                current = piece.call
+                if not current:
+                    count = counts[piece.kind, piece.name] = counts.get((piece.kind, piece.name), 0) + 1
+                    current = f"turn {turn}: {piece.name} {count}"
+                piece = piece._replace(call=current)
+            elif piece.role == "tool":
+                piece = piece._replace(call=current)
+            named.append(piece)
+        return named
+
+    def patch(self, message: Message, changes: Changes) -> Message | None:
+        """Copy a content with some parts changed; everything else of a part (signatures, ids) stays."""
+        out: list[Any] = []
+        at = 0
+        for part in message.get("parts") or ():
+            used = len(self._part_pieces(as_plain_value(part), "user"))
+            kept = self._patch_part(part, changes, at, used)
+            at += used
+            if kept is not None:
+                out.append(kept)
+        solid = any(not (isinstance(as_plain_value(p), Mapping) and as_plain_value(p).get("thought")) for p in out)
+        return {**message, "parts": out} if solid else None
+
+    def _patch_part(self, part: Any, changes: Changes, at: int, used: int) -> Any:
+        """Return a part with the changes of its pieces; None if it leaves."""
+        if not any(n in changes for n in range(at, at + used)):
+            return part
+        part = as_plain_value(part)
+        text = changes.get(at, "")
+        if text is None:
+            return None
+        if (call := _field(part, "functionCall")) is not None:
+            return _with_field(part, "functionCall", {**call, "args": json.loads(text or "{}")})
+        if (response := _field(part, "functionResponse")) is not None:
+            return _with_field(part, "functionResponse", _patch_response(response, changes, at))
+        return {**part, "text": text}
+
+    def append_text(self, message: Message, text: str) -> Message:
+        """Append a text part."""
+        return {**message, "parts": [*(message.get("parts") or ()), {"text": text}]}
+
+    def user_message(self, text: str) -> Message:
+        """Make a user content with one text part."""
+        return {"role": "user", "parts": [{"text": text}]}
+
+    def build(self, items: Sequence[Item], lost: list[str] | None = None) -> list[Any]:
+        """Build contents with alternating sides; responses in the order of their calls."""
+        from danshari.formats.gemini.build import build_gemini
+
+        return build_gemini(items, [] if lost is None else lost)
+
+    def check(self, payload: object) -> list[Problem]:
+        """Check roles, parts, pairing by name and order, and encoding."""
+        from danshari.formats.gemini.rules import check_gemini
+
+        return check_gemini(self.messages(payload))
+
+    def image_source(self, raw: Mapping[str, Any]) -> ImageSource | None:
+        """Return the image of an inlineData part, or the URI of a file part."""
+        data = _field(raw, "inlineData")
+        if data is not None and _mime_type(data).startswith("image/"):
+            return _mime_type(data), string_or_empty(data.get("data"))
+        file = _field(raw, "fileData")
+        uri = (file.get("fileUri") or file.get("file_uri")) if file is not None else None
+        return str(uri) if uri and file is not None and _mime_type(file).startswith("image/") else None
+
+
+def _field(part: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """Return an object of a part by its camelCase name, in either spelling."""
+    found = as_plain_value(part.get(name, part.get(_snake(name))))
+    return found if isinstance(found, Mapping) else None
+
+
+def _with_field(part: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
+    """Return a part with an object replaced in the spelling that it has."""
+    return {**part, (name if name in part else _snake(name)): value}
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+
+
+def _mime_type(data: Mapping[str, Any]) -> str:
+    return str(data.get("mimeType") or data.get("mime_type") or "")
+
+
+def _media_piece(part: Mapping[str, Any], media: Mapping[str, Any], role: Any) -> Piece:
+    weight = IMAGE_TOKENS if _mime_type(media).startswith("image/") else FILE_TOKENS
+    return Piece(kind="media", role=role, text="", body=canonical_json(part), weight=weight, raw=part)
+
+
+def response_text(response: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the text of a function response and the key it stands under; "" and JSON if it is not one text."""
+    content = response.get("response")
+    if not isinstance(content, Mapping):
+        return "", json.dumps(content, ensure_ascii=False) if content is not None else ""
+    if len(content) == 1:
+        key, value = next(iter(content.items()))
+        if isinstance(value, str):
+            return str(key), value
+    return "", json.dumps(content, ensure_ascii=False, default=str)
+
+
+def _result_pieces(response: Mapping[str, Any]) -> list[Piece]:
+    key, text = response_text(response)
+    content = response.get("response")
+    failed = key == "error" or (isinstance(content, Mapping) and bool(content.get("error")))
+    found = [Piece(kind="result", role="tool", text=text, name=string_or_empty(response.get("name")),
+                   call=string_or_empty(response.get("id")), failed=failed,
+                   body=None if key in _TEXT_KEYS else canonical_json(content))]  # fmt: skip
+    for part in response.get("parts") or ():
+        part = as_plain_value(part)
+        media = _field(part, "inlineData") or _field(part, "fileData") if isinstance(part, Mapping) else None
+        found.append(_media_piece(part, media, "tool") if media is not None else opaque_piece(part, "tool"))
+    return found
+
+
+def _patch_response(response: Mapping[str, Any], changes: Changes, at: int) -> dict[str, Any]:
+    """Return a function response with another text, under the key it had, and without media that left."""
+    out = dict(response)
+    if at in changes:
+        key, _ = response_text(response)
+        out["response"] = {key or _TEXT_KEYS[0]: changes[at]}
+    if isinstance(response.get("parts"), list):
+        out["parts"] = [p for n, p in enumerate(response["parts"], at + 1) if changes.get(n, "") is not None]
+    return out

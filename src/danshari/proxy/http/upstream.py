@@ -1,0 +1,223 @@
+"""Choose the upstream of a request, send it there with the right headers, and relay its response."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import zlib
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+from yarl import URL
+
+from danshari.data.agents import SESSION_HEADER
+from danshari.errors import ArgumentError
+from danshari.formats import FORMATS
+from danshari.proxy.http.request import CONNECTION_HEADERS, ClientGone, ClientRequest
+from danshari.proxy.http.usage_watch import READABLE_ENCODINGS, UsageWatch
+from danshari.proxy.observe.metrics import ProxyMetrics
+from danshari.proxy.settings import Settings
+
+UPSTREAM_HEADER, TOKEN_HEADER, OFF_HEADER = "x-danshari-upstream", "x-danshari-token", "x-danshari"
+NAMED_UPSTREAM_PATH = "/to/"
+"""A path `/to/NAME/…` goes to the upstream of that name, as `/…`."""
+CATCH_ALL_UPSTREAM = "*"
+"""Name of the upstream that takes whatever names none."""
+AUTOMATIC_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+"""What the HTTP client would add by itself."""
+_OWN_HEADERS = {name.encode() for name in (UPSTREAM_HEADER, TOKEN_HEADER, OFF_HEADER, SESSION_HEADER)}
+_DROPPED_HEADERS = CONNECTION_HEADERS | _OWN_HEADERS | {b"host", b"expect"}
+_log = logging.getLogger("danshari.proxy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamTarget:
+    """The upstream of one request: its name and the full URL."""
+
+    name: str
+    url: str
+
+
+def default_upstreams() -> dict[str, str]:
+    """Return the providers' own addresses by name."""
+    return {wire.api.vendor: wire.api.base_url for wire in FORMATS.values()}
+
+
+def choose_upstream(request: ClientRequest, upstreams: Mapping[str, str]) -> UpstreamTarget:
+    """Choose the upstream: by header, else by path, else the catch-all, else by format.
+
+    Only configured upstreams can be named; raises ArgumentError with the known names for any other.
+    """
+    name, path = request.headers.get(UPSTREAM_HEADER, ""), request.path
+    if not name and path.startswith(NAMED_UPSTREAM_PATH):
+        name, _, rest = path.removeprefix(NAMED_UPSTREAM_PATH).partition("/")
+        path = f"/{rest}"
+    known = {**default_upstreams(), **upstreams}
+    if name and name not in known:
+        raise ArgumentError(f"there is no upstream {name!r}; known: {', '.join(sorted(known))}")
+    name = name or (CATCH_ALL_UPSTREAM if CATCH_ALL_UPSTREAM in known else request.implied_format.api.vendor)
+    shown = urlsplit(known[name]).netloc if name == CATCH_ALL_UPSTREAM else name
+    return UpstreamTarget(name=shown, url=join_url(known[name], path) + (f"?{request.query}" if request.query else ""))
+
+
+def join_url(base: str, path: str) -> str:
+    """Join a base URL and a path; a version segment such as `v1` that both contain is written once."""
+    base = base.rstrip("/")
+    last = base.rpartition("/")[2]
+    if last[:1] == "v" and last[1:2].isdigit() and path.startswith(f"/{last}/"):
+        path = path.removeprefix(f"/{last}")
+    return base + path
+
+
+def upstream_headers(request: ClientRequest, changed: Mapping[str, str], *, encodings: str) -> list[tuple[str, str]]:
+    """Return the headers to send upstream: all but those of the connection and the proxy's own.
+
+    `changed` are headers to set. `encodings` limits `accept-encoding`: `any`; `readable`: what the proxy can read, because
+    it reads billed usage from the response; `plain`: uncompressed, because it may hide parts of the response.
+    """
+    named = {part.strip().lower().encode() for part in request.headers.get("connection", "").split(",")}
+    skipped = _DROPPED_HEADERS | named | {name.encode() for name in changed}
+    if request.wire is not None:
+        skipped |= {b"content-length"}
+    sent = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in request.raw_headers if k not in skipped]
+    if encodings != "any":
+        limit = _readable_encodings if encodings == "readable" else lambda _: "identity"
+        sent = [(k, limit(v) if k == "accept-encoding" else v) for k, v in sent]
+    return sent + list(changed.items())
+
+
+def _readable_encodings(accepted: str) -> str:
+    kept = [part for part in accepted.split(",") if part.partition(";")[0].strip().lower() in READABLE_ENCODINGS]
+    return ",".join(kept).strip() or "identity"
+
+
+def response_headers(response: aiohttp.ClientResponse) -> list[tuple[bytes, bytes]]:
+    """Return the response's headers but those of the connection; repeated headers are kept."""
+    return [(k.lower(), v) for k, v in response.raw_headers if k.lower() not in CONNECTION_HEADERS]
+
+
+async def read_beginning(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """Read up to `most` bytes of a response body; less if the upstream breaks off."""
+    read = b""
+    with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
+        while len(read) < most and (part := await response.content.read(most - len(read))):
+            read += part
+    return read
+
+
+def decompress_beginning(body: bytes, encoding: str) -> bytes:
+    """Decompress the beginning of a body as far as it goes; b"" if it is malformed."""
+    if encoding not in ("gzip", "deflate"):
+        return body
+    try:
+        return zlib.decompressobj(wbits=47).decompress(body)
+    except zlib.error:
+        return b""
+
+
+class UpstreamClient:
+    """One connection pool to all upstreams.
+
+    HTTP proxies are taken from the environment; `.netrc` is not read, because it holds credentials.
+    """
+
+    def __init__(self, settings: Settings, metrics: ProxyMetrics) -> None:
+        self._settings, self._metrics = settings, metrics
+        self._client: aiohttp.ClientSession | None = None
+        self._proxies = getproxies()
+        self._proxy_by_host = lru_cache(maxsize=64)(self._find_proxy)
+
+    async def open(self) -> None:
+        """Create the connection pool; call it on the event loop that serves."""
+        waits = aiohttp.ClientTimeout(
+            total=None, sock_connect=self._settings.connect_seconds, sock_read=self._settings.idle_seconds
+        )
+        self._client = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=15, ttl_dns_cache=60),
+            cookie_jar=aiohttp.DummyCookieJar(), timeout=waits, auto_decompress=False, trust_env=False,
+            skip_auto_headers=AUTOMATIC_HEADERS, max_line_size=65_536, max_field_size=65_536, read_bufsize=262_144,
+        )  # fmt: skip
+
+    async def close(self) -> None:
+        """Close the connection pool."""
+        if self._client is not None:
+            await self._client.close()
+            await asyncio.sleep(0)  # closed transports let go of their sockets on the loop's next turn
+
+    async def send(
+        self,
+        request: ClientRequest,
+        target: UpstreamTarget,
+        headers: list[tuple[str, str]],
+        data: bytes | AsyncIterator[bytes] | None,
+    ) -> aiohttp.ClientResponse | None:
+        """Send a request upstream; return None if the upstream is unreachable, after telling the client.
+
+        Raises the error instead if the response to the client has already begun.
+        """
+        assert self._client is not None
+        try:
+            return await self._client.request(
+                request.method, URL(target.url, encoded=True), data=data, headers=headers, allow_redirects=False,
+                proxy=self._proxy_for(target.url),
+            )  # fmt: skip
+        except TimeoutError:
+            self._metrics.broken.labels("timeout").inc()
+            if request.status:
+                raise
+            await request.refuse(504, f"the upstream {target.name!r} did not answer in time")
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            if request.left:
+                raise ClientGone from None
+            self._metrics.broken.labels("unreachable").inc()
+            if request.status:
+                raise
+            await request.refuse(502, f"the upstream {target.name!r} cannot be reached: {type(error).__name__}")
+        return None
+
+    async def post(self, target: UpstreamTarget, headers: list[tuple[str, str]], body: bytes) -> tuple[int, bytes]:
+        """Post a body of the proxy's own; return the status and the response's body, decompressed."""
+        assert self._client is not None
+        async with self._client.post(URL(target.url, encoded=True), data=body, headers=headers) as answer:
+            return answer.status, decompress_beginning(await answer.read(), answer.headers.get("content-encoding", ""))
+
+    async def relay(
+        self, request: ClientRequest, response: aiohttp.ClientResponse, watch: UsageWatch, head: bytes = b""
+    ) -> None:
+        """Relay a response as it arrives, past `watch`; `head` are bytes of its body that were already read."""
+        await request.start(response.status, response_headers(response))
+        with self.propagate_disconnect():
+            if head:
+                watch.feed(head)
+                await request.write(head)
+            async for chunk in response.content.iter_any():
+                watch.feed(chunk)
+                await request.write(chunk)
+        await request.write(b"", more=False)
+        watch.close()
+
+    @contextlib.contextmanager
+    def propagate_disconnect(self) -> Iterator[None]:
+        """Break the client's connection if the upstream's broke."""
+        try:
+            yield
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self._metrics.broken.labels("broke off").inc()
+            _log.warning("the upstream broke off: %s", type(error).__name__)
+            raise ConnectionResetError("the upstream broke off") from None
+
+    def _proxy_for(self, url: str) -> str | None:
+        """Return the URL of the HTTP proxy for an upstream URL; None if there is none."""
+        parts = urlsplit(url)
+        return self._proxy_by_host(parts.scheme, parts.hostname or "") if self._proxies else None
+
+    def _find_proxy(self, scheme: str, host: str) -> str | None:
+        """Look the proxy up by scheme, after the exceptions of `no_proxy`."""
+        if not host or proxy_bypass(host):
+            return None
+        return self._proxies.get(scheme) or self._proxies.get("all")
