@@ -29,18 +29,25 @@ from danshari.formats import find_format
 from danshari.handovers.survival import measure_survival
 from danshari.pipeline.masking import mask_secrets
 from danshari.testing import ScriptedSummarizer
-
-from .every_view import cuts, judge
-from .strategies import Setting, sessions, settings_of_runs
+from tests.support.every_view import cuts, judge
+from tests.support.strategies import Setting, sessions, settings_of_runs
 
 LANGUAGES = sorted(data.load_phrases())
+
+
 lines = st.one_of(
     st.text(alphabet=st.characters(blacklist_categories=("Cs", "Cc")), max_size=40),
     st.sampled_from(["## Goal", "## Goal ·", "## 目标 · (+3 在存档中)", "~ 4 label", "~ ", "[danshari hand-over ends]", "\\## Goal ·", "- item", "  in", "\\\\~ x",
                      "[danshari hand-over 1 en 1: x]", ""]),
 )  # fmt: skip
+
+
 texts = st.lists(lines, min_size=1, max_size=4).map("\n".join)
+
+
 labels = st.sampled_from(["", "failed", "src/a.py 1a2b3c", "12 things", "in progress"])
+
+
 points = st.builds(Point, text=texts, label=labels, turn=st.integers(0, 500))
 
 

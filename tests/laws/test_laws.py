@@ -1,4 +1,4 @@
-"""The laws of every view, over generated sessions run round by round. `make laws` draws 10,000 sessions for each."""
+"""The laws of every view, over generated sessions run round by round; `make laws` draws 10,000 sessions for each."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from danshari.archive import MemoryArchive
 from danshari.compaction import Compaction
 from danshari.core.edits import Drop, Fold, Replace, digest_items, edit_from_dict, edit_to_dict, view
 from danshari.formats import find_format
-
-from .every_view import cuts, judge
-from .strategies import FORMATS, Setting, odd_messages, sessions, settings_of_runs
+from tests.support.every_view import cuts, judge
+from tests.support.strategies import FORMATS, Setting, odd_messages, sessions, settings_of_runs
 
 Session = tuple[str, list[Any]]
+
+
 SHARDS = 4
 """The two long laws run in shards, so that two cores share them."""
 

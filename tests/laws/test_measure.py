@@ -21,8 +21,7 @@ from danshari.replay.simulate import ViewChecker, play_session
 from danshari.replay.visibility import VisibleLines
 from danshari.sessions import RecordedSession
 from danshari.sessions.script import ChatSessionWriter
-
-from .strategies import POLICIES, sessions
+from tests.support.strategies import POLICIES, sessions
 
 
 def recorded(session: tuple[str, list[Any]]) -> RecordedSession:

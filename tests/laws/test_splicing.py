@@ -12,6 +12,8 @@ from danshari.proxy.body.body import read_body
 from danshari.proxy.body.json_patch import splice_value
 
 TEXTS = st.text(max_size=12)
+
+
 LEAVES = (
     st.none()
     | st.booleans()
@@ -19,9 +21,13 @@ LEAVES = (
     | st.floats(allow_nan=False, allow_infinity=False)
     | TEXTS
 )
+
+
 VALUES = st.recursive(
     LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4), max_leaves=12
 )
+
+
 SPACES = st.sampled_from(["", " ", "\n", "\t  ", "\r\n"])
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danshari import Compactor, data
-from danshari.analysis.facts import Facts
+from danshari import Compactor
 from danshari.analysis.first_seen import split_identifier, strip_line_number
 from danshari.analysis.phases import PHASES
 from danshari.core.edits import Effects, Replace
-from danshari.formats import find_format
 from danshari.shorten.line_scorer import (
     SCORER_FEATURES,
     feature_bucket_counts,
@@ -27,19 +23,15 @@ from danshari.shorten.reread import REREAD_REASON_PREFIX
 from danshari.shorten.text import choose_kept_lines, smooth_odds
 from danshari.shorten.text_kind import TEXT_SHAPES
 from danshari.testing import Call, Turn, conversation
-from tests.laws.strategies import _SHAPES, FORMATS, body
+from tests.support.ledger import POLICY, facts_of
+from tests.support.strategies import FORMATS, SHAPES, body
 
-POLICY = data.load_policy("balanced")
 _MARKED = re.compile(r"\s*(\d+)(?:\| |→|\t)(.*)\Z", re.DOTALL)
 
 
-def facts_of(messages: list[object], format_name: str = "openai-chat") -> Facts:
-    facts = Facts(data.load_tools(), data.load_estimator("o200k"), data.line_weights())
-    facts.extend(find_format(format_name).read(messages))
-    return facts
+texts = st.builds(body, st.sampled_from(SHAPES), st.sampled_from((900, 2600, 5000, 14000, 40000)), st.integers(0, 6))
 
 
-texts = st.builds(body, st.sampled_from(_SHAPES), st.sampled_from((900, 2600, 5000, 14000, 40000)), st.integers(0, 6))
 calls = st.sampled_from((
     ("Read", {"file_path": "src/app.py"}), ("Bash", {"command": "make"}), ("Grep", {"pattern": "ledger"}),
     ("Glob", {"pattern": "**"}), ("frobnicate", {"x": 1}), ("Bash", {"command": "pytest -q"}),
@@ -182,41 +174,6 @@ def test_numbers_that_belong_to_a_file_are_content(one: list[int], other: list[i
             assert f"{n}: 'meaning of it'," in shown
 
 
-def test_moved_and_repeated_code_is_shown() -> None:
-    a, b, c = ("\n".join(f"def {name}_{n}(): return {n} * ledger" for n in range(40)) for name in "abc")
-    for first, second, new in ((f"{a}\n{b}\n{c}", f"{c}\n{a}\n{b}", None), (f"{a}\n{b}", f"{a}\n{b}\n{a}", a)):
-        turns = [
-            Turn(calls=(Call(name="Read", arguments={"file_path": "m.py"}, result=text),)) for text in (first, second)
-        ]
-        engine = Compactor("balanced")
-        engine.compact(conversation("openai-chat", "go", turns[:1]))
-        text = engine.compact(conversation("openai-chat", "go", turns)).messages[-1]["content"]
-        shown = [line.split("| ", 1)[-1] for line in text.split("\n")]
-        if new is None:
-            assert (
-                sum(line in shown for line in (a + "\n" + b).split("\n")) >= 78
-                or sum(line in shown for line in c.split("\n")) >= 38
-            )
-        else:
-            assert sum(line in shown for line in new.split("\n")) >= 38
-
-
-def test_a_file_of_long_lines_keeps_its_ends_and_pathological_lines_take_no_time() -> None:
-    import time
-
-    minified = "!function(e,t){" + "var a=function(){return 42};" * 1200 + "}"
-    for name, arguments, text in (
-        ("Read", {"file_path": "app.min.js"}, minified), ("Read", {"file_path": "lib.js"}, "/* licence */\n" + minified),
-        ("Bash", {"command": "curl -i x"}, "HTTP/1.1 200 OK\n" + minified), ("Bash", {"command": "xxd -p x"}, "ab" * 60_000),
-        ("Bash", {"command": "x"}, "x" + " " * 60_000 + "\n" + "y\n" * 3000), ("Grep", {"pattern": "x"}, ("a" * 40_000 + "\n") * 3),
-    ):  # fmt: skip
-        begun = time.process_time()
-        messages = conversation("openai-chat", "go", [Turn(calls=(Call(name=name, arguments=arguments, result=text),))])
-        shown = Compactor("balanced").compact(messages).messages[-1]["content"]
-        assert time.process_time() - begun < 5, name
-        assert len(shown) > 500 or len(text) < 500, (name, arguments)
-
-
 @given(st.integers(8_000, 60_000), st.integers(2, 4))
 def test_parallel_reads_of_one_long_file_hide_nothing_twice(size: int, count: int) -> None:
     lines = [f"def step_{n}(ledger): return ledger.total({n})" for n in range(size // 45)]
@@ -257,17 +214,6 @@ def test_admission_knows_only_the_item_and_what_came_before(parts: list[object])
     assert set(first) == set(late)
 
 
-def test_without_weights_plain_rules_choose(monkeypatch: object) -> None:
-    log = "\n".join(f"2026-03-01 INFO worker {n}" for n in range(300)) + "\nERROR mismatch in part 7\nend"
-    facts = facts_of(
-        conversation("openai-chat", "go", [Turn(calls=(Call(name="Bash", arguments={"command": "make"}, result=log),))])
-    )
-    facts.weights = None
-    at = len(facts.items) - 1
-    numbers = choose_kept_lines(facts, at, log.split("\n"), 900)
-    assert 300 in numbers
-
-
 @given(st.lists(st.sampled_from(("read", "read again", "grep", "edit", "test", "make")), max_size=30))
 def test_the_phase_is_one_of_four_and_never_looks_ahead(kinds: list[str]) -> None:
     made = {
@@ -293,20 +239,3 @@ def test_the_phase_is_one_of_four_and_never_looks_ahead(kinds: list[str]) -> Non
 @given(st.text(max_size=30))
 def test_parts_are_lower_case_and_three_letters_at_least(word: str) -> None:
     assert all(part == part.lower() and len(part) > 2 for part in split_identifier(word))
-
-
-def test_few_numbers_only_where_a_tool_numbers_unasked() -> None:
-    shown = "\n".join(f"{n + 1:6}→value_{n} = {n}" for n in range(300))
-    for name, arguments, fewer in (
-        ("Read", {"file_path": "a.py"}, True), ("Bash", {"command": "cat -n a.py"}, False),
-        ("open", {"path": "a.py"}, False),
-    ):  # fmt: skip
-        messages = conversation(
-            "openai-chat", "go", [Turn(calls=(Call(name=name, arguments=arguments, result=shown),))]
-        )
-        result = Compactor("balanced").compact(messages)
-        text = json.dumps(result.messages, ensure_ascii=False)
-        assert (f"{299:6}→" not in text) is fewer, name
-        assert f"{300:6}→" in text
-    kept = Compactor(replace(POLICY, number_every=1)).compact(messages)
-    assert not kept.edits

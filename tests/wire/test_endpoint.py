@@ -16,15 +16,16 @@ import pytest
 from danshari import Compactor, data, endpoint, provider
 from danshari.analysis.identifiers import find_names
 from danshari.compaction import Compaction
-from danshari.core.summary import Request
 from danshari.errors import ArgumentError, MissingExtra, ModelError
 from danshari.formats import find_format
 from danshari.handovers.validate import collect_names
-from danshari.summarizers import as_reply, call_summarizer
-from danshari.summarizers.endpoint import MAX_SUMMARY_BYTES, OUTPUT_LIMIT_FIELDS, build_summary_body
+from danshari.summarizers import as_reply
+from danshari.summarizers.endpoint import MAX_SUMMARY_BYTES, OUTPUT_LIMIT_FIELDS
 from danshari.testing import Call, Turn, conversation
 
 DELTA = json.dumps({"add": {"conclusions": ["src/app_3.py was read."]}})
+
+
 ANSWERS: dict[str, Any] = {
     "openai-chat": {"id": "c1", "object": "chat.completion", "created": 1, "model": "m",
                     "choices": [{"index": 0, "message": {"role": "assistant", "content": DELTA}, "finish_reason": "stop"}],
@@ -179,16 +180,6 @@ def test_other_providers_are_an_extra(server: str) -> None:
     assert "src/app_3.py was read." in str(result.messages)
 
 
-def test_an_efforts_spelling_and_a_flat_body() -> None:
-    request = Request(
-        format="anthropic", messages=[{"role": "user", "content": [{"type": "text", "text": "hi"}]}], effort="low"
-    )
-    assert build_summary_body(request, "openai-chat", "m") == {
-        "model": "m", "max_tokens": 4_000, "messages": [{"role": "user", "content": "hi"}], "reasoning_effort": "low",
-    }  # fmt: skip
-    assert build_summary_body(request, "openai-responses", "m")["reasoning"] == {"effort": "low"}
-
-
 LOCAL = os.environ.get("DANSHARI_LOCAL_MODEL", "")
 
 
@@ -208,16 +199,3 @@ def test_a_real_local_model_is_repaired_or_refused() -> None:
         for name in ("words", "files", "tests", "todo"):
             assert plain.handover is not None
             assert result.handover[name] == plain.handover[name]
-
-
-def test_a_time_limit_holds_even_for_a_door_that_never_answers() -> None:
-    from danshari.summarizers import Summarizer
-
-    started = time.monotonic()
-    with pytest.raises(ModelError, match="no answer within"):
-        call_summarizer(
-            Summarizer(door=lambda _: threading.Event().wait(20)),
-            Request(format="openai-chat", messages=[]),
-            seconds=0.2,
-        )
-    assert time.monotonic() - started < 5

@@ -1,0 +1,35 @@
+"""Payloads that providers accept, whatever odd parts they hold."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from danshari import Compactor, compact, data
+from danshari.formats import FORMATS
+from danshari.testing import Call, Turn, conversation
+from tests.support.ledger import LEDGER_LINES, bash
+
+
+def test_marks_stay_within_four() -> None:
+    turns = [Turn(text="word " * 200, calls=(bash("make", "ok " * 300),)) for _ in range(12)]
+    messages = conversation("anthropic", "go", turns)
+    for at in (0, 6, 12, 18):
+        messages[at]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+    messages[6]["content"].append({"type": "text", "text": "and this"})
+    minor = replace(data.load_policy("balanced"), passes=("admit", "superseded", "elide", "evict"))
+    for policy, by in ((minor, "evict"), ("balanced", "summarize")):
+        result = Compactor(policy, window=5000, format="anthropic").compact(messages, force=True)
+        assert any(e.by == by for e in result.edits)
+        assert FORMATS["anthropic"].check(result.messages) == []
+
+
+def test_reasoning_that_is_no_string_moves_no_patch() -> None:
+    messages = conversation("openai-chat", "go", [
+        Turn(text="hello", calls=(Call(name="Write", arguments={"file_path": "a", "content": LEDGER_LINES}, result="ok"),)),
+        *[Turn(calls=(bash("true", "ok"),)) for _ in range(6)],
+    ])  # fmt: skip
+    messages[1]["reasoning_content"] = [{"t": 1}]
+    shown = compact(messages, policy="repair").messages[1]
+    assert shown["content"] == "hello"
+    assert "compacted" in json.loads(shown["tool_calls"][0]["function"]["arguments"])["content"]
