@@ -89,7 +89,7 @@ def test_no_other_environment_variable_is_read() -> None:
                 "DATA_VARIABLE",
                 "XDG_DATA_HOME",
                 "PATH",
-                "KEY_VARIABLES",
+                "api",
             ), f"{path.name} reads {name}"
 
 

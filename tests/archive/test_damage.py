@@ -77,6 +77,25 @@ def test_a_closed_archive_is_no_damaged_one(tmp_path: Path) -> None:
     assert SqliteArchive(tmp_path / "a.db").get(entry("kept").digest).text == "kept"
 
 
+def test_an_archive_of_format_2_is_brought_up(tmp_path: Path) -> None:
+    """Format 2 kept the proxy's hops and branches among the sessions."""
+    made = SqliteArchive(tmp_path / "a.db")
+    for name in ("proxy-abc", "proxy-abc:recalls", "proxy-abc:branches", "mine:recalls"):
+        assert made.save_session(name, 0, f"state of {name}", (), 0)
+    made.close()
+    base = sqlite3.connect(tmp_path / "a.db")
+    base.executescript("DROP TABLE note; PRAGMA user_version = 2;")
+    base.close()
+    found = SqliteArchive(tmp_path / "a.db")
+    assert sorted(row["session"] for row in found.sessions()) == ["mine:recalls", "proxy-abc"]
+    assert found.load_note("proxy-abc", "recalls") == (1, "state of proxy-abc:recalls")
+    assert found.load_note("proxy-abc", "branches") == (1, "state of proxy-abc:branches")
+    assert found.save_note("proxy-abc", "branches", 1, "more")
+    assert not found.save_note("proxy-abc", "branches", 1, "too late")
+    assert found.load_note("proxy-abc", "branches") == (2, "more")
+    assert found.load_note("proxy-abc", "nothing") == (0, "")
+
+
 def test_an_archive_of_format_1_is_brought_up(tmp_path: Path) -> None:
     """Format 1 tied entries to texts by checksum."""
     made = SqliteArchive(tmp_path / "a.db")

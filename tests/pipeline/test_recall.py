@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from danshari import Compactor, Filters, RecallError, data
 from danshari.archive.sqlite import SqliteArchive
 from danshari.core.edits import Restore
-from danshari.pipeline.recall import READ_TOOL, SEARCH_TOOL, SYSTEM_PROMPT_HINT
+from danshari.core.recall_tools import READ_TOOL, SEARCH_TOOL, SYSTEM_PROMPT_HINT
 from danshari.testing import Call, Turn, conversation
 
 POLICY = replace(data.load_policy("literal"), placeholder="full", name="short")

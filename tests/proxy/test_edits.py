@@ -54,7 +54,7 @@ def test_a_cache_mark_that_moves_does_not_move_the_session(pair: Pair) -> None:
         last = json.loads(pair.upstream.requests[-1].raw)["messages"][-1]["content"][-1]
         assert last["cache_control"] == {"type": "ephemeral"}
     assert len(names) == 1
-    assert pair.app.state.keepers.all_branches()[0].figures.edits > 10
+    assert pair.app.state.sessions.all_branches()[0].totals.edits > 10
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_switched_off_for_one_request(pair: Pair) -> None:
 def test_what_was_written_is_not_kept_for_ever() -> None:
     for pair in make_pair():
         round_by_round(pair, "anthropic", work(30, "anthropic"))
-        body = pair.app.state.keepers.all_branches()[0].body
+        body = pair.app.state.sessions.all_branches()[0].body
         assert len(body.written) <= len(body.messages)
         wait_until(lambda: pair.metric("running") == 0)
 

@@ -29,7 +29,7 @@ def test_a_fault_of_ours_costs_the_client_nothing(pair: Pair, monkeypatch: pytes
     def broken(*_: Any, **__: Any) -> Any:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("danshari.proxy.relay.compact_request", broken)
+    monkeypatch.setattr("danshari.proxy.sessions.session.ProxySession.compact", broken)
     raw = json.dumps(body_of("anthropic", work(12, "anthropic"))).encode()
     status, headers, _ = pair.client.post("/v1/messages", raw)
     assert status == 200
@@ -69,7 +69,7 @@ def test_events_that_are_none_pass_too(pair: Pair) -> None:
     pair.upstream.script = lambda asked: (Turn(text="word " * 20), ScriptedFailure(garbage=True))
     body = body_of("anthropic", [{"role": "user", "content": "hi"}], stream=True)
     assert b"{not json" in pair.client.post("/v1/messages", body)[2]
-    assert pair.app.state.keepers.all_branches()[0].figures.billed["output"] == 20
+    assert pair.app.state.sessions.all_branches()[0].totals.billed["output"] == 20
 
 
 def test_nobody_there_and_nobody_answering() -> None:
@@ -105,7 +105,7 @@ def test_a_client_that_leaves_takes_the_upstream_along(pair: Pair) -> None:
 
 def test_a_full_disk_does_not_stop_the_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for pair in make_pair(archive=str(tmp_path / "a.db")):
-        pair.app.state.keepers._archive.run_query(lambda base: base.execute("PRAGMA max_page_count = 1"))
+        pair.app.state.sessions._archive.run_query(lambda base: base.execute("PRAGMA max_page_count = 1"))
         raw = json.dumps(body_of("anthropic", work(12, "anthropic"))).encode()
         status, headers, _ = pair.client.post("/v1/messages", raw)
         assert status == 200

@@ -38,11 +38,11 @@ def test_a_hand_over_is_asked_of_the_clients_own_model(tmp_path: Path, format_na
         round_by_round(pair, format_name, work(40, format_name), authorization="Bearer own-key")
         assert asked
         assert {a.headers.get("authorization") for a in asked} == {"Bearer own-key"}
-        keeper = pair.app.state.keepers.all_branches()[0]
+        keeper = pair.app.state.sessions.all_branches()[0]
         assert any(
             "module_3_7 compiled without a warning." in str(h.to_dict()) for h in keeper.compactor.session.handovers
         )
-        assert keeper.door.post is None, "the key is not kept"
+        assert keeper.client_model.post is None, "the key is not kept"
 
 
 def test_a_switch_of_the_model_does_not_wait_on_the_loop(tmp_path: Path) -> None:

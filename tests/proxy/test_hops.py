@@ -49,7 +49,7 @@ def test_a_broken_answer_makes_no_hop() -> None:
             said = Client(here).post("/v1/messages", body)[2]
             assert said.endswith(b'"message":"busy"}}\n\n')
             assert b"recall" not in said
-            assert app.state.keepers.all_branches()[0].recalls.hops == []
+            assert app.state.sessions.all_branches()[0].recalls.hops == []
 
 
 def test_a_call_in_the_last_chunk_is_hidden_too() -> None:
@@ -95,11 +95,11 @@ def test_the_session_learns_from_the_last_request_alone() -> None:
     for pair in make_pair():
         talk = Talk(pair, "anthropic")
         talk.start()
-        before = pair.app.state.keepers.all_branches()[0].compactor.session.calibration.reported
+        before = pair.app.state.sessions.all_branches()[0].compactor.session.calibration.reported
         talk.ask(*[Turn(calls=(RECALL,)) for _ in range(4)], Turn(text="Done."))
-        after = pair.app.state.keepers.all_branches()[0].compactor.session.calibration.reported
+        after = pair.app.state.sessions.all_branches()[0].compactor.session.calibration.reported
         assert after < 3 * before + 20_000
-        billed = pair.app.state.keepers.all_branches()[0].figures.billed
+        billed = pair.app.state.sessions.all_branches()[0].totals.billed
         assert billed["output"] >= 20 * 5
 
 
@@ -122,9 +122,9 @@ def test_a_fault_in_what_hides_recalls_costs_no_word(monkeypatch: pytest.MonkeyP
     def fault(*_: Any, **__: Any) -> Any:
         raise RuntimeError("a bug")
 
-    where = {"answer": "danshari.proxy.recall.store.SessionRecalls.run_hop", "stream": "danshari.proxy.recall.anthropic.AnthropicRecallFormat.stream_filter",
-             "end": "danshari.proxy.recall.anthropic.AnthropicStreamFilter.end_response",
-             "closing": "danshari.proxy.recall.anthropic.AnthropicStreamFilter.closing_events"}[broken]  # fmt: skip
+    where = {"answer": "danshari.proxy.recall.store.SessionRecalls.run_hop", "stream": "danshari.formats.anthropic.recall.AnthropicRecallFormat.stream_filter",
+             "end": "danshari.formats.anthropic.recall.AnthropicStreamFilter.end_response",
+             "closing": "danshari.formats.anthropic.recall.AnthropicStreamFilter.closing_events"}[broken]  # fmt: skip
     for pair in make_pair():
         talk = Talk(pair, "anthropic")
         talk.start()

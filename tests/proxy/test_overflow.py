@@ -17,7 +17,7 @@ def test_a_request_too_long_is_compacted_and_sent_again() -> None:
             status, _, said = pair.client.post("/v1/chat/completions", body_of("openai-chat", messages[:cut]))
             assert status == 200, (cut, said)
         assert pair.metric("rescues_total") >= 1
-        assert pair.app.state.keepers.all_branches()[0].figures.rescues >= 1
+        assert pair.app.state.sessions.all_branches()[0].totals.rescues >= 1
 
 
 def test_an_overflow_that_nothing_helps_against_stays_the_providers_own(pair: Pair) -> None:

@@ -18,7 +18,6 @@ from danshari.formats import find_format
 from danshari.proxy.app import create_app
 from danshari.proxy.settings import Settings
 from danshari.testing import Call, Turn
-from danshari.testing import fake_responses as speaking
 from danshari.testing.fake_provider import ScriptedFailure
 from tests.support.proxy import JSON, PATHS, SSE, Client, Pair, body_of, make_pair, raw_upstream
 from tests.support.recalls import TOOL
@@ -76,7 +75,7 @@ def test_errors_pass_as_they_are(pair: Pair, status: int) -> None:
 def test_events_arrive_as_they_are_sent(pair: Pair) -> None:
     """An event reaches the client while the next one is still held back upstream."""
     gate = asyncio.Event()
-    parts = list(speaking.render_stream("anthropic", Turn(text="one two"), dict.fromkeys(("fresh", "cached", "written", "output"), 1),
+    parts = list(find_format("anthropic").script.stream(Turn(text="one two"), dict.fromkeys(("fresh", "cached", "written", "output"), 1),
                                  model="m", number=1))  # fmt: skip
     loops: list[asyncio.AbstractEventLoop] = []
 
@@ -105,7 +104,7 @@ def test_events_arrive_as_they_are_sent(pair: Pair) -> None:
 
 
 def test_a_compressed_answer_is_handed_on_and_its_usage_is_read(pair: Pair) -> None:
-    made = json.dumps(speaking.render_response("anthropic", Turn(text="x" * 500), {"fresh": 7, "cached": 2, "written": 0, "output": 5},
+    made = json.dumps(find_format("anthropic").script.response(Turn(text="x" * 500), {"fresh": 7, "cached": 2, "written": 0, "output": 5},
                                       model="claude-opus-4-5", number=1)).encode()  # fmt: skip
 
     async def packed(scope: Any, receive: Any, send: Any) -> None:
@@ -128,7 +127,7 @@ def test_a_compressed_answer_is_handed_on_and_its_usage_is_read(pair: Pair) -> N
             )
             assert headers["x-accepted"] == "gzip", "only what can be looked into"
             assert gzip.decompress(said) == made
-            assert app.state.keepers.all_branches()[0].figures.billed == {
+            assert app.state.sessions.all_branches()[0].totals.billed == {
                 "fresh": 7,
                 "cached": 2,
                 "written": 0,
@@ -171,7 +170,7 @@ def test_upstreams_by_header_by_path_and_by_format() -> None:
         assert pair.client.post("/v1/chat/completions", body)[0] == 502
         status, _, said = pair.client.post("/to/nowhere/v1/chat/completions", body)
         assert status == 400
-        assert "known: anthropic, mine, openai" in json.loads(said)["error"]["message"]
+        assert "known: anthropic, google, mine, openai" in json.loads(said)["error"]["message"]
 
 
 FIELDS = st.dictionaries(st.sampled_from(["model", "messages", "input", "stream", "tools", "system", "metadata", "thinking",

@@ -48,7 +48,7 @@ def test_no_credential_and_no_content_reaches_log_metrics_or_archive(
                 page = client.connection.getresponse().read().decode()
                 assert key not in page
                 assert "module_3_7" not in page
-            assert pair.app.state.keepers.all_branches()[0].figures.edits
+            assert pair.app.state.sessions.all_branches()[0].totals.edits
     logged = " ".join(record.getMessage() for record in caplog.records if record.name == "danshari.proxy")
     assert '"tokens_before"' in logged
     assert key not in logged

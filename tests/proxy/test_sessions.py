@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from danshari.core.recall_tools import READ_TOOL
 from danshari.formats import find_format
-from danshari.pipeline.recall import READ_TOOL
-from danshari.proxy.sessions.clients import client_session_key
+from danshari.proxy.sessions.registry import client_session_key
 from danshari.testing import Call, Turn, conversation
 from tests.support.proxy import PATHS, Pair, body_of, make_pair, round_by_round, work
 from tests.support.recalls import TOOL
@@ -29,7 +29,7 @@ def test_sessions_are_told_apart(pair: Pair) -> None:
     assert name(other, authorization="Bearer a") != first, "another conversation"
     assert name(one[:5], authorization="Bearer b") != first, "another tenant"
     assert name(one[:5], authorization="Bearer a", session_id="x") != first, "a client's own key"
-    assert len(pair.app.state.keepers.all_branches()) == 4
+    assert len(pair.app.state.sessions.all_branches()) == 4
 
 
 def test_a_fork_takes_over_what_was_decided(pair: Pair) -> None:
@@ -77,7 +77,7 @@ def test_tenants_that_archived_the_same_text_each_find_it(tmp_path: Path) -> Non
         for tenant in ("tenant-a", "tenant-b"):
             sent = round_by_round(pair, "anthropic", work(8, "anthropic"), x_api_key=tenant)
         digest = json.dumps(sent).split("archived as ")[1][:12]
-        for keeper in pair.app.state.keepers.all_branches():
+        for keeper in pair.app.state.sessions.all_branches():
             keeper.compactor._run.track = None  # what still stands in the conversation is found there
             assert "compiled module" in keeper.compactor.run_recall(READ_TOOL, {"id": digest})
 
@@ -112,4 +112,4 @@ def test_branches_are_found_again_after_a_restart(tmp_path: Path) -> None:
     ],
 )
 def test_clients_own_keys(headers: dict[str, str], values: dict[str, Any], key: str) -> None:
-    assert client_session_key(headers, values) == key
+    assert client_session_key(find_format("anthropic").api, headers, values) == key

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from danshari.data.agents import load_agent_profiles
 from danshari.errors import ArgumentError
-from danshari.proxy.sessions.clients import load_agent_profiles
 from danshari.proxy.settings import Settings, load_settings
 
 

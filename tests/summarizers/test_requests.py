@@ -13,8 +13,8 @@ import pytest
 from danshari import Compactor, Summarizer
 from danshari.core.summary import Request
 from danshari.errors import ArgumentError, ModelError
+from danshari.formats import find_format
 from danshari.summarizers import call_summarizer
-from danshari.summarizers.endpoint import build_summary_body
 from danshari.testing import InvalidRequest, ScriptedSummarizer
 from tests.support.summaries import CENT_FOUND, READ_NOTE, WITHOUT_TAIL, reads
 
@@ -56,18 +56,17 @@ def test_warm_requests_carry_hints_and_their_own_limit() -> None:
         most=900,
         body={"max_completion_tokens": 32_000, "seed": 1},
     )
-    assert build_summary_body(request, "openai-chat", "m") == {
+    assert find_format("openai-chat").api.summary_body(request, "m") == {
         "model": "gpt-5",
         "messages": [],
         "max_completion_tokens": 900,
         "seed": 1,
     }
     thinking = {"type": "enabled", "budget_tokens": 8_000}
-    kept = build_summary_body(
+    kept = find_format("anthropic").api.summary_body(
         Request(
             format="anthropic", messages=[], warm=True, most=900, body={"max_tokens": 16_000, "thinking": thinking}
         ),
-        "anthropic",
         "m",
     )
     assert kept["max_tokens"] == 16_000
@@ -89,10 +88,10 @@ def test_an_efforts_spelling_and_a_flat_body() -> None:
     request = Request(
         format="anthropic", messages=[{"role": "user", "content": [{"type": "text", "text": "hi"}]}], effort="low"
     )
-    assert build_summary_body(request, "openai-chat", "m") == {
+    assert find_format("openai-chat").api.summary_body(request, "m") == {
         "model": "m", "max_tokens": 4_000, "messages": [{"role": "user", "content": "hi"}], "reasoning_effort": "low",
     }  # fmt: skip
-    assert build_summary_body(request, "openai-responses", "m")["reasoning"] == {"effort": "low"}
+    assert find_format("openai-responses").api.summary_body(request, "m")["reasoning"] == {"effort": "low"}
 
 
 def test_a_time_limit_holds_even_for_a_door_that_never_answers() -> None:

@@ -74,7 +74,7 @@ class Pair:
         return Client(self.here)
 
     def metric(self, name: str, **labels: str) -> float:
-        found = self.app.state.relay.counts.registry.get_sample_value(f"danshari_{name}", labels)
+        found = self.app.state.relay.metrics.registry.get_sample_value(f"danshari_{name}", labels)
         return found or 0.0
 
 

@@ -1,4 +1,4 @@
-"""Generated conversations: whole sessions in the three formats, tame and odd, and policies to run them under."""
+"""Generated conversations: whole sessions in every format, tame and odd, and policies to run them under."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from danshari import formats
 from danshari.core.pricing import Prices
 from danshari.testing import Call, Turn, conversation
 
-FORMATS = ("openai-chat", "anthropic", "openai-responses")
+FORMATS = tuple(formats.FORMATS)
 
 
 POLICIES = ("balanced", "literal", "repair", "architecture", "off")

@@ -20,7 +20,7 @@ from danshari.errors import ArgumentError, MissingExtra, ModelError
 from danshari.formats import find_format
 from danshari.handovers.validate import collect_names
 from danshari.summarizers import as_reply
-from danshari.summarizers.endpoint import MAX_SUMMARY_BYTES, OUTPUT_LIMIT_FIELDS
+from danshari.summarizers.endpoint import MAX_SUMMARY_BYTES
 from danshari.testing import Call, Turn, conversation
 
 DELTA = json.dumps({"add": {"conclusions": ["src/app_3.py was read."]}})
@@ -125,7 +125,7 @@ def test_every_style_of_endpoint(server: str, style: Any, same: bool) -> None:
         "k" if style == "anthropic" else "Bearer k"
     )
     assert body["input" if style == "openai-responses" else "messages"]
-    assert any(body.get(limit) for limit in OUTPUT_LIMIT_FIELDS)
+    assert any(body.get(limit) for limit in ("max_output_tokens", "max_completion_tokens", "max_tokens"))
 
 
 @pytest.mark.parametrize(

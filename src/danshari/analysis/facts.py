@@ -81,7 +81,8 @@ class Facts:
         self.turn_at: list[int] = [0]  # turn → position of its first item
         self.call_of: dict[int, int] = {}
         self.result_of: dict[int, int] = {}
-        self.pending: dict[str, int] = {}
+        self.pending: dict[int, str] = {}
+        """Position of every call without a result → its id."""
         self._verdicts: dict[Digest, bool] = {}
         self.acts: dict[int, ToolAction] = {}
         self.weighty: list[int] = []
@@ -99,13 +100,18 @@ class Facts:
         self.on_disk: set[int] = set()
         """Calls whose text arguments stand in a file by now."""
         self.users: list[int] = []
-        self._calls: dict[str, int] = {}
+        self._calls: dict[str, list[int]] = {}
         self._same: dict[tuple[str, bool, str], int] = {}
         self._failing: dict[str, int] = {}
         self._plan: dict[str, int] = {}
         self._moved = 0
-        self.spans: dict[str, tuple[int, int]] = {}
-        """Call id → first and last position of the pieces that carry it."""
+        self.spans: dict[int, list[int]] = {}
+        """Position of a piece with a call id → first and last position of the pieces of the same call.
+
+        Ids recur (`call_0` in every turn, one id for all), so a result belongs to the oldest open call with its id.
+        """
+        self.newest_spans: dict[str, list[int]] = {}
+        """Call id → span of the newest call with that id."""
         self._placed: dict[int, str] = {}  # result → its file, named when it arrived
         self.leans: dict[str, int] = {}
         """Recall id → newest turn of a text of ours, met in the input, that leaves lines to that item."""
@@ -132,8 +138,6 @@ class Facts:
             size = self.count.estimate_item(item.kind, item.text, item.weight)
             self.tokens.append(size)
             self.total += size
-            if item.call:
-                self.spans[item.call] = (self.spans.get(item.call, (at, at))[0], at)
             if item.role == "assistant":
                 self.first_sight = at + 1
             if len(item.text) > 200 and item.kind in ("result", "call"):
@@ -144,6 +148,8 @@ class Facts:
                 self._add_result(at, item)
             elif item.kind == "text" and item.role == "user":
                 self.users.append(at)
+            if item.call:
+                self._add_to_call(at, item)
 
     def _add_call(self, at: int, item: Item) -> None:
         """Record a call: its action, whether it repeats an earlier one, and plans it makes outdated."""
@@ -153,8 +159,8 @@ class Facts:
         if act.kind == "edit" and not act.path and (found := _PATCH_HEADER.search(item.text.replace("\\n", "\n"))):
             act = ToolAction(kind="edit", path=found.group(1).strip(), key=act.key)
         self.acts[at] = act
-        self._calls[item.call] = at
-        self.pending[item.call] = at
+        self._calls.setdefault(item.call, []).append(at)
+        self.pending[at] = item.call
         if act.key in self._asked and act.kind not in ("plan", "job", "ask"):
             self._again.append(at)
         self._asked.setdefault(act.key, at)
@@ -164,12 +170,26 @@ class Facts:
                 self.overtaken[earlier] = (at, "a newer plan follows")
             self._plan[item.name] = at
 
+    def _add_to_call(self, at: int, item: Item) -> None:
+        """Extend the span of the call that a piece belongs to: the call itself, its result, media of the result."""
+        if item.kind == "call":
+            span = [at, at]
+        elif item.kind == "result" and at in self.call_of:
+            span = self.spans[self.call_of[at]]
+        else:
+            span = self.newest_spans.get(item.call, [at, at])
+        span[1] = at
+        self.spans[at] = self.newest_spans[item.call] = span
+
     def _add_result(self, at: int, item: Item) -> None:
         """Record a result: its call, equal earlier results, and what it says about files and commands."""
-        self.pending.pop(item.call, None)
-        call = self._calls.get(item.call)
-        if call is None:
+        calls = self._calls.get(item.call)
+        if not calls:
             return
+        call = next((c for c in calls if c in self.pending), calls[-1])
+        self.pending.pop(call, None)
+        if not self.pending.keys() & set(calls):
+            calls[:-1] = []  # answered: only the newest can get more
         self.call_of[at] = call
         self.result_of[call] = at
         if is_compacted_text(item.text):
@@ -290,11 +310,8 @@ class Facts:
                 if items[at].role in ("assistant", "tool"):
                     return True
                 at += step
-        for item in items[first : last + 1]:
-            low, high = self.spans.get(item.call, (first, last)) if item.call else (first, last)
-            if low < first or high > last:
-                return True
-        return False
+        spans = (self.spans[at] for at in range(first, last + 1) if at in self.spans)
+        return any(low < first or high > last for low, high in spans)
 
     def is_stale(self, at: int) -> bool:
         """Return whether the file that the read at `at` shows was changed since."""

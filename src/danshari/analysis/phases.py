@@ -31,7 +31,7 @@ class PhaseTracker:
     __slots__ = ("_acts", "_at", "_files", "_items", "_pending", "_turns", "_votes", "by_turn")
 
     def __init__(
-        self, items: Sequence[Item], acts: Mapping[int, ToolAction], turns: Sequence[int], pending: Container[str]
+        self, items: Sequence[Item], acts: Mapping[int, ToolAction], turns: Sequence[int], pending: Container[int]
     ) -> None:
         self._items, self._acts, self._turns, self._pending = items, acts, turns, pending
         self._at = 0
@@ -63,7 +63,7 @@ class PhaseTracker:
             end = start
             while end < len(self._items) and self._items[end].turn <= turn:
                 end += 1
-            if any(item.call in self._pending for item in self._items[start:end] if item.call):
+            if any(at in self._pending for at in range(start, end)):
                 return
             vote = self._vote(start, end)
             before = next(reversed(self.by_turn.values()), vote)

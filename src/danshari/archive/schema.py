@@ -51,7 +51,7 @@ _UPGRADES = {
         "ALTER TABLE entry DROP COLUMN sum",
     ),
     2: (
-        "CREATE TABLE note(session TEXT NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL, at REAL, "
+        "CREATE TABLE IF NOT EXISTS note(session TEXT NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL, at REAL, "
         "body BLOB NOT NULL, PRIMARY KEY(session, kind)) WITHOUT ROWID",
         *(
             f"INSERT INTO note SELECT substr(id, 1, length(id) - {len(kind) + 1}), '{kind}', version, at, body FROM session "

@@ -9,6 +9,7 @@ from typing import Any
 from danshari.errors import ArgumentError, FormatError
 from danshari.formats.anthropic.messages import AnthropicMessages
 from danshari.formats.base import Format, Problem
+from danshari.formats.building import unique_call_ids
 from danshari.formats.gemini.messages import Gemini
 from danshari.formats.openai_chat.messages import OpenAIChat
 from danshari.formats.openai_responses.messages import OpenAIResponses
@@ -69,7 +70,7 @@ def convert(payload: object, to: str, *, source: str | None = None) -> Conversio
     """Convert messages to the format named `to`. Raises ArgumentError for an unknown format."""
     wire = find_format(source) if source else detect_format(payload)[0]
     lost: list[str] = []
-    built = find_format(to).build(wire.read(payload), lost)
+    built = find_format(to).build(unique_call_ids(wire.read(payload)), lost)
     return Conversion(payload=built, lost=tuple(lost))
 
 

@@ -156,7 +156,7 @@ class Format:
         except _SHAPE_ERRORS:
             return [opaque_piece(message, message.get("role") if isinstance(message, Mapping) else None)]
 
-    def name_calls(self, pieces: list[Piece], turn: int) -> list[Piece]:  # noqa: ARG002
+    def name_calls(self, pieces: list[Piece]) -> list[Piece]:
         """Return a message's pieces with a call id where the provider pairs by position; most formats have ids."""
         return pieces
 
@@ -212,7 +212,7 @@ class Format:
             known = before if before is not None and self.is_message(before) else None
             if self.is_message(message) and self.begins_turn(message, known):
                 chain.begin_turn()
-            chain.extend(at, self.name_calls(self.split(message), chain.turn))
+            chain.extend(at, self.name_calls(self.split(message)))
             before = message
 
     def write(self, payload: Any, shown: View, patches: Patches | None = None) -> Any:

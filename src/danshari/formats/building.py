@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -41,3 +42,24 @@ def image_source(item: Item) -> ImageSource | None:
 def note_loss(item: Item, where: str, lost: list[str]) -> None:
     """Add a line about an item that the format cannot carry."""
     lost.append(f"{item.role} {item.kind} {item.name or ''}".strip() + f" has no place in {where}")
+
+
+def unique_call_ids(items: Sequence[Item]) -> list[Item]:
+    """Return the items with call ids that no two calls share: ids of some clients recur, other formats refuse that.
+
+    A result belongs to the oldest open call with its id.
+    """
+    made: dict[str, int] = {}
+    pending: dict[str, list[str]] = {}
+    newest: dict[str, str] = {}
+    out = []
+    for item in items:
+        name = item.call
+        if name and item.kind == "call":
+            count = made[name] = made.get(name, 0) + 1
+            newest[name] = name if count == 1 else f"{name}-{count}"
+            pending.setdefault(name, []).append(newest[name])
+        elif name and item.kind == "result" and pending.get(name):
+            newest[name] = pending[name].pop(0)
+        out.append(replace(item, call=newest[name]) if newest.get(name, name) != name else item)
+    return out

@@ -111,7 +111,7 @@ def running_handles(facts: Facts, places: Iterable[int], markers: Markers, phras
                 turn=item.turn, source=(item.id,), key=name,
             )  # fmt: skip
     inside = set(places)
-    for call in facts.pending.values():
+    for call in facts.pending:
         if call not in inside:
             continue
         item = facts.items[call]

@@ -59,7 +59,7 @@ def _check_replacement(edit: Replace, facts: Facts, policy: Policy) -> tuple[str
         return "protection", f"{item.name or 'this item'} is protected or pinned"
     if is_compacted_text(item.text):
         return "idempotence", "the item is a placeholder already"
-    if item.call in facts.pending:
+    if at in facts.pending:
         return "open call", "the call is still running"
     if len(edit.text) > (1 - policy.margin) * len(item.text):
         return "never longer", "the edit frees too little"
@@ -82,15 +82,17 @@ def _check_span(edit: Drop | Fold, facts: Facts, policy: Policy) -> tuple[str, s
     newest = items[last].turn >= facts.turn and (not isinstance(edit, Fold) or items[last].role != "user")
     if newest and not everything:
         return "newest round", "the span reaches into the newest turn"
-    if any(facts.pending.get(item.call) is not None for item in items[first : last + 1] if item.call):
+    if any(at in facts.pending for at in range(first, last + 1)):
         return "open call", "a call in the span is still running"
     if facts.splits_round(first, last):
         return "whole rounds", "the span cuts a round"
     if isinstance(edit, Fold) and not is_valid_text(edit.text):
         return "valid text", "the hand-over holds a lone surrogate"
     kept = set(edit.keep) if isinstance(edit, Fold) else set()
-    halves = {item.call for item in items[first : last + 1] if item.id in kept and item.call}
-    if any(item.call in halves and item.id not in kept for item in items[first : last + 1] if item.kind != "media"):
+    spans = facts.spans
+    halves = {spans[at][0] for at in range(first, last + 1) if items[at].id in kept and at in spans}
+    parts = (at for at in range(first, last + 1) if at in spans and items[at].kind != "media")
+    if any(spans[at][0] in halves and items[at].id not in kept for at in parts):
         return "whole rounds", "the span would leave a call without its result, or a result without its call"
     for item in items[first : last + 1] if not everything else ():
         if item.id not in kept and is_protected(item, policy):

@@ -202,10 +202,14 @@ class ViewScorer:
         facts = self.needs.facts
         for _, pieces in self.sight.came:
             for piece in pieces:
-                if piece.kind != "result" or piece.call not in facts.spans or (piece.call, piece.text) in self._shown:
+                if (
+                    piece.kind != "result"
+                    or piece.call not in facts.newest_spans
+                    or (piece.call, piece.text) in self._shown
+                ):
                     continue
                 self._shown.add((piece.call, piece.text))  # what counts is the state of the file when it was written
-                at = facts.spans[piece.call][1]
+                at = facts.newest_spans[piece.call][1]
                 item, act = facts.items[at], facts.act_at(at)
                 if item.kind != "result" or item.text == piece.text or act is None or act.kind != "read":
                     continue
@@ -261,7 +265,7 @@ class ViewScorer:
         if path in state.written:
             right.add(path)
             return
-        span = self.needs.facts.spans.get(piece.call)
+        span = self.needs.facts.newest_spans.get(piece.call)
         shown = span and self.sight.shows_any(self.needs.item_lines[span[1]])
         if span and span[1] != span[0] and not shown:
             wrong.add(path)  # the call failed, and the view no longer says so

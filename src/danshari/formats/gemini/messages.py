@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ _OWN_PARTS = ("functionCall", "function_call", "functionResponse", "function_res
               "fileData", "file_data", "executableCode", "codeExecutionResult", "thoughtSignature")  # fmt: skip
 _TEXT_KEYS = ("output", "result", "content", "error")
 """Keys under which a function response that is one text carries it, the usual one first (Gemini docs, 2026-11)."""
+_NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
+"""Characters that no provider takes in a call id."""
 
 
 class Gemini(Format):
@@ -71,8 +74,8 @@ class Gemini(Format):
                 return [_media_piece(part, media, role)]
         return [opaque_piece(part, role)]
 
-    def name_calls(self, pieces: list[Piece], turn: int) -> list[Piece]:
-        """Give calls and results without an id one made of turn, name and order, by which the provider pairs them."""
+    def name_calls(self, pieces: list[Piece]) -> list[Piece]:
+        """Give calls and results without an id one made of name and order, by which the provider pairs them."""
         counts: dict[tuple[str, str], int] = {}
         named = []
         current = ""
@@ -81,7 +84,7 @@ class Gemini(Format):
                 current = piece.call
                 if not current:
                     count = counts[piece.kind, piece.name] = counts.get((piece.kind, piece.name), 0) + 1
-                    current = f"turn {turn}: {piece.name} {count}"
+                    current = f"{_NOT_IN_IDS.sub('_', piece.name)[:40]}-{count}"
                 piece = piece._replace(call=current)
             elif piece.role == "tool":
                 piece = piece._replace(call=current)

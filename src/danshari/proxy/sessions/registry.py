@@ -21,6 +21,7 @@ from danshari.core.items import hash_strings
 from danshari.data.agents import detect_agent, session_headers
 from danshari.errors import ArchiveError
 from danshari.formats import Format
+from danshari.formats.api import ProviderApi
 from danshari.proxy.body.body import RequestBody
 from danshari.proxy.http.request import ClientRequest
 from danshari.proxy.recall.store import SessionRecalls, message_digest
@@ -40,19 +41,24 @@ def identify_client(wire: Format, request: ClientRequest, values: Mapping[str, A
     """Return what a request tells about its sender."""
     headers, api = request.headers, wire.api
     credential = api.credential(headers, request.query)
-    named, parts = session_headers()
-    key = next((headers[name] for name in named if headers.get(name)), "") or api.session_key(values)
     model = api.model_of(request.path, values)
     window = api.wide_window(headers)
     return ClientIdentity(
         wire=wire,
         model=model,
         tenant=hash_strings("credential", credential)[:8] if credential else "",
-        key=key + "".join(f" {headers[name]}" for name in parts if name in headers),
+        key=client_session_key(api, headers, values),
         agent=detect_agent(headers),
         window=window if window and data.find_model(model or None).window < window else None,
         url=f"{request.path}?{request.query}",
     )
+
+
+def client_session_key(api: ProviderApi, headers: Mapping[str, str], values: Mapping[str, Any]) -> str:
+    """Return the client's own key for its session and sub-agent, from headers or the body; "" if it sends none."""
+    named, parts = session_headers()
+    key = next((headers[name] for name in named if headers.get(name)), "") or api.session_key(values)
+    return key + "".join(f" {headers[name]}" for name in parts if name in headers)
 
 
 def derive_session_root(client: ClientIdentity, messages: Sequence[Any]) -> str:

@@ -85,13 +85,13 @@ def _read_run(
             session.compacted = True
             yield session
             number += 1
-            view = _condense_view(view, event)
+            view = _apply_condensation(view, event)
         elif event.get("kind") in _MODEL_EVENTS:
             view.append(event)
     yield _write_session(f"{name}#{number}" if number > 1 else name, view, instruction, model)
 
 
-def _condense_view(view: list[dict[str, Any]], event: dict[str, Any]) -> list[dict[str, Any]]:
+def _apply_condensation(view: list[dict[str, Any]], event: dict[str, Any]) -> list[dict[str, Any]]:
     gone = set(event.get("forgotten_event_ids") or ())
     kept = [e for e in view if e.get("id") not in gone]
     if event.get("summary"):
