@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from danshari.sessions import read
-from tests.support.recordings import lines, tell_session, write_records
+from tests.support.recordings import tell_session, write_lines, write_records
 
 
 def test_message_files(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_message_files(tmp_path: Path) -> None:
         sessions = list(read(path))
         assert len(sessions) == count
         assert sessions[0].messages[1] == {"role": "assistant", "content": "ok"}
-    rows = lines(tmp_path / "chat.jsonl", *chat, "nonsense")
+    rows = write_lines(tmp_path / "chat.jsonl", *chat, "nonsense")
     (session,) = read(rows)
     assert (len(session.messages), session.malformed) == (2, 1)
 
@@ -39,13 +39,13 @@ def test_atif_by_the_book_and_as_openclaw_writes_it(tmp_path: Path) -> None:
     book = atif({**step, "observation": {"results": [{"source_call_id": "c1", "content": "a.py"}]}, "metrics": usage})
     claw = atif(step, {"step_id": 3, "source": "agent", "message": "a.py", "extra": {"tool_call_id": "c1"},
                        "observation": {"results": [{"content": "a.py"}]}})  # fmt: skip
+    sessions = {}
     for name, value in (("book", book), ("claw", claw)):
-        session = next(read(write_records(tmp_path / f"{name}.json", value)))
+        sessions[name] = session = next(read(write_records(tmp_path / f"{name}.json", value)))
         assert session.source == "atif"
         assert tell_session(session) == ["user Fix it.", 'assistant Looking. bash({"command": "ls"})', "tool a.py"]
         assert session.messages[1]["reasoning_content"] == "hm"
-        if name == "book":
-            assert session.usages[1]["prompt_tokens"] == 100
+    assert sessions["book"].usages[1]["prompt_tokens"] == 100
     replaced = {"step_id": 4, "source": "system", "message": "", "extra": {"context_management": {"boundary": "replace"}},
                 "observation": {"results": [{"content": "So far: looked."}]}}  # fmt: skip
     both = list(read(write_records(tmp_path / "r.json", {**book, "steps": [*book["steps"], replaced]})))

@@ -40,18 +40,22 @@ MAX_UNFORKED_MESSAGES = 3
 def identify_client(wire: Format, request: ClientRequest, values: Mapping[str, Any]) -> ClientIdentity:
     """Return what a request tells about its sender."""
     headers, api = request.headers, wire.api
-    credential = api.credential(headers, request.query)
     model = api.model_of(request.path, values)
     window = api.wide_window(headers)
     return ClientIdentity(
         wire=wire,
         model=model,
-        tenant=hash_strings("credential", credential)[:8] if credential else "",
+        tenant=hash_credential(api.credential(headers, request.query)),
         key=client_session_key(api, headers, values),
         agent=detect_agent(headers),
         window=window if window and data.find_model(model or None).window < window else None,
         url=f"{request.path}?{request.query}",
     )
+
+
+def hash_credential(credential: str) -> str:
+    """Return a short hash, which keeps tenants' sessions apart; "" if none was sent. The credential is not stored."""
+    return hash_strings("credential", credential)[:8] if credential else ""
 
 
 def client_session_key(api: ProviderApi, headers: Mapping[str, str], values: Mapping[str, Any]) -> str:
