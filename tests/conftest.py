@@ -1,4 +1,4 @@
-"""Profiles and places: `DANSHARI_SESSIONS` names the folder of recorded sessions; tests that need it skip loudly."""
+"""The folder of recorded sessions, `DANSHARI_SESSIONS`; tests that need it skip loudly where there is none."""
 
 from __future__ import annotations
 
@@ -6,20 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 
-_QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-settings.register_profile(
-    "default",
-    max_examples=int(os.environ.get("DANSHARI_EXAMPLES", "40")),
-    deadline=None,
-    suppress_health_check=_QUIET,
-    derandomize=True,
-)
-settings.register_profile("nightly", max_examples=10_000, deadline=None, suppress_health_check=_QUIET)
-settings.load_profile(os.environ.get("DANSHARI_LAWS", "default"))
+from tests.support.command_line import ROOT
+from tests.support.profiles import load_profile
 
-ROOT = Path(__file__).parent.parent
+load_profile()
 
 
 @pytest.fixture(scope="session")

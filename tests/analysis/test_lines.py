@@ -40,9 +40,9 @@ def test_long_output_is_squeezed_in_linear_time() -> None:
 
     def took(lines: int) -> float:
         text = [f"{n} worker {n * 7} handled the request of ledger_{n}" for n in range(lines)]
-        started = time.perf_counter()
+        started = time.process_time()
         select_telling_lines(text, 2000, {"ledger_7"})
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     small, large = min(took(2000) for _ in range(3)), min(took(8000) for _ in range(3))
     assert large < 16 * small

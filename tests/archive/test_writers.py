@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import multiprocessing
+import random
 import sqlite3
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
-from danshari_bench.load.archive import kill_writers, make_test_entry, run_concurrent_writers
+from danshari_bench.load.archive import make_test_entry, run_concurrent_writers
 
 from danshari import ArchiveError, Compactor
+from danshari.archive import maintenance as keeping
 from danshari.archive.sqlite import SqliteArchive
 from danshari.testing import Call, Turn, conversation
 from tests.support.archives import LOG, entry
+from tests.support.command_line import ROOT
+from tests.support.waiting import wait_until
+
+WRITER = "tests.support.archive_writer"
 
 
 def test_a_full_disk_commits_nothing_and_the_agent_goes_on(tmp_path: Path) -> None:
@@ -45,10 +53,25 @@ def test_a_locked_file_commits_nothing(tmp_path: Path) -> None:
     assert len(archive) == 1
 
 
-def test_kills_at_random_moments_lose_nothing_that_was_committed() -> None:
-    found = kill_writers(6, lambda n: None)
-    assert found["committed"] > 0
-    assert (found["missing"], found["problems"]) == (0, [])
+def test_kills_at_random_moments_lose_nothing_that_was_committed(tmp_path: Path) -> None:
+    """A writer is killed after so many batches, whatever it is doing then; twice before it has written any."""
+    path, told, draw = tmp_path / "kill.db", tmp_path / "told", random.Random(11)
+    told.touch()
+    for number, batches in enumerate((0, 3, 1, draw.randrange(2, 12), 0, draw.randrange(2, 12))):
+        before = told.stat().st_size
+        with subprocess.Popen([sys.executable, "-m", WRITER, path, told, str(number * 100_000)], cwd=ROOT) as process:
+            try:
+                enough = before + 33 * 5 * batches
+                wait_until(lambda enough=enough: told.stat().st_size >= enough and path.exists())
+                assert process.poll() is None
+            finally:
+                process.kill()
+    archive = SqliteArchive(path)
+    digests = [line for line in told.read_text("ascii").split("\n") if len(line) == 32]
+    assert len(digests) >= 5 * (3 + 1 + 2 + 2)
+    assert [archive.get(digest).digest for digest in digests] == digests
+    assert [*archive.notes, *keeping.verify_archive(archive)] == []
+    archive.close()
 
 
 def test_processes_and_threads_write_at_once(archive: SqliteArchive) -> None:

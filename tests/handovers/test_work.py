@@ -117,7 +117,7 @@ def test_what_runs_stays_until_it_is_seen_to_end() -> None:
 
 
 def test_only_a_test_is_a_test_and_only_the_same_or_a_wider_one_clears_a_failure() -> None:
-    def tests(*commands: tuple[str, bool]) -> list[tuple[str, str]]:
+    def told(*commands: tuple[str, bool]) -> list[tuple[str, str]]:
         turns = [
             Turn(
                 calls=(
@@ -134,11 +134,11 @@ def test_only_a_test_is_a_test_and_only_the_same_or_a_wider_one_clears_a_failure
         found = handover(conversation("openai-chat", "go", turns))["tests"]
         return [(p.label, p.text.split("\n")[0]) for p in found]
 
-    assert tests(("pytest tests/b.py", False), ('git commit -m "just fix typo"', True), ("mkdir mix", True)) == [
+    assert told(("pytest tests/b.py", False), ('git commit -m "just fix typo"', True), ("mkdir mix", True)) == [
         ("failed", "pytest tests/b.py")
     ]
-    assert ("failed", "pytest tests/b.py") in tests(("pytest tests/b.py", False), ("pytest tests/a.py", True))
-    assert tests(("pytest tests/b.py", False), ("pytest -q", True)) == [("passed", "pytest -q")]
+    assert ("failed", "pytest tests/b.py") in told(("pytest tests/b.py", False), ("pytest tests/a.py", True))
+    assert told(("pytest tests/b.py", False), ("pytest -q", True)) == [("passed", "pytest -q")]
 
 
 def test_lists_emptied_and_handles_told_apart() -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from danshari import Compactor, compact
@@ -127,18 +127,26 @@ def test_idempotence(session: Session, setting: Setting) -> None:
 def test_undo(session: Session, setting: Setting) -> None:
     """Undo shows again what the last batch changed, and nothing is lost."""
     engine = compactor(session, setting)
-    for at in cuts(session):
-        before = engine.session
-        result = engine.compact(session[1][:at])
-        if engine.session.commits > before.commits:
-            start, end = engine.session.batches[-1]
-            batch = engine.session.ledger[start:end]
-            undone = engine.undo()
-            effects = engine.view().effects
-            index = {item.id: at for at, item in enumerate(engine.view().items)}
-            assert not any(effects.texts.get(index[e.id]) == e for e in batch if isinstance(e, Replace))
-            assert undone.after >= result.after
-            return
+    after = compact_until_committed(engine, session)
+    assume(after is not None)
+    start, end = engine.session.batches[-1]
+    batch = engine.session.ledger[start:end]
+    undone = engine.undo()
+    effects = engine.view().effects
+    index = {item.id: at for at, item in enumerate(engine.view().items)}
+    assert not any(effects.texts.get(index[e.id]) == e for e in batch if isinstance(e, Replace))
+    assert undone.after >= after
+
+
+def compact_until_committed(engine: Compactor, session: Session) -> float | None:
+    """Compact before every model call until a batch is committed, at last by force; give the size it left, or None."""
+    forces: list[Any] = [*[None for _ in cuts(session)], True, "full"]
+    for at, force in zip([*cuts(session), len(session[1]), len(session[1])], forces, strict=True):
+        before = engine.session.commits
+        after = engine.compact(session[1][:at], force=force).after
+        if engine.session.commits > before:
+            return after
+    return None
 
 
 @given(odd_messages(), settings_of_runs)
@@ -169,9 +177,10 @@ def test_fold_and_drop(session: Session, start: int, length: int) -> None:
     """A fold or drop of whole rounds leaves a valid payload that reads as its view."""
     wire = find_format(session[0])
     items = wire.read(session[1])
-    turns = sorted({i.turn for i in items if i.role == "assistant" and i.turn < items[-1].turn})[start : start + length]
-    if not turns:
-        return
+    closed = sorted({i.turn for i in items if i.role == "assistant" and i.turn < items[-1].turn})
+    assume(closed)
+    start %= len(closed)
+    turns = closed[start : start + length]
     span = [at for at, i in enumerate(items) if i.turn in turns and i.role in ("assistant", "tool")]
     first, last = items[span[0]].id, items[span[-1]].id
     keep = tuple(i.id for i in items[span[0] : span[-1] + 1] if i.role in ("user", "system"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from danshari import Compactor
@@ -50,9 +50,9 @@ def test_kept_lines_are_the_sources_own_under_their_own_numbers(text: str, call:
     numbers = choose_kept_lines(facts, at, lines, room)
     assert numbers == sorted(set(numbers))
     assert all(lines[n].strip() or 0 < n < len(lines) - 1 for n in numbers)
-    if facts.weights and len(numbers) > 3:
-        kept = sum(len(lines[n]) for n in numbers)
-        assert kept <= 1.6 * room + 1200, "gaps closed and enclosing definitions come on top, no more"
+    assert facts.weights
+    kept = sum(len(lines[n]) for n in numbers)
+    assert len(numbers) <= 3 or kept <= 1.6 * room + 1200, "gaps closed and enclosing definitions on top, no more"
     from danshari.core.placeholder import render_kept_lines
 
     written = render_kept_lines(
@@ -61,8 +61,8 @@ def test_kept_lines_are_the_sources_own_under_their_own_numbers(text: str, call:
     assert len(written) == len(numbers)
     for n, shown in zip(numbers, written, strict=True):
         assert strip_line_number(shown) == strip_line_number(lines[n]) or shown == lines[n]
-        if (marked := _MARKED.match(shown)) and shown != lines[n]:
-            assert int(marked.group(1)) == n + 1
+        marked = _MARKED.match(shown)
+        assert not marked or shown == lines[n] or int(marked.group(1)) == n + 1
     assert choose_kept_lines(facts, at, lines, room) == numbers
 
 
@@ -139,8 +139,8 @@ def _nothing_is_hidden(view: Any, files: list[list[str]], numbered: bool) -> Non
         here = (
             {pattern.sub("", line, count=1) for line in text.split("\n")} if edit or numbered else set(text.split("\n"))
         )
-        if edit is not None and edit.why.startswith(REREAD_REASON_PREFIX):
-            assert "unchanged since" in text.split("\n")[0]
+        read_again = edit is not None and edit.why.startswith(REREAD_REASON_PREFIX)
+        assert not read_again or "unchanged since" in text.split("\n")[0]
         assert set(file) <= in_sight | here
         in_sight |= here
 
@@ -148,30 +148,23 @@ def _nothing_is_hidden(view: Any, files: list[list[str]], numbered: bool) -> Non
 numbers = st.lists(st.integers(100, 130), min_size=30, max_size=60)
 
 
-@given(numbers, numbers)
-def test_numbers_that_belong_to_a_file_are_content(one: list[int], other: list[int]) -> None:
-    turns = [
-        Turn(
-            calls=(
-                Call(
-                    name="Read",
-                    arguments={"file_path": "codes.py"},
-                    result="\n".join(f"{n}: 'meaning of it'," for n in ns),
-                ),
-            )
-        )
-        for ns in (one, other)
-    ]
+@given(numbers, numbers, st.lists(st.integers(131, 140), min_size=1, max_size=6), st.integers(0, 60))
+def test_numbers_that_belong_to_a_file_are_content(one: list[int], other: list[int], new: list[int], at: int) -> None:
+    _, shown = _second_read(one, other)
+    assert [n for n in set(other) - set(one) if f"{n}: 'meaning of it'," not in shown] == []
+    edited, shown = _second_read(one, [*one[:at], *new, *one[at:]])
+    assume(edited)
+    assert [n for n in new if f"{n}: 'meaning of it'," not in shown] == []
+
+
+def _second_read(*versions: list[int]) -> tuple[bool, str]:
+    """Read a file of numbered lines in two versions; tell whether the second is edited, and how it is shown."""
+    texts = ["\n".join(f"{n}: 'meaning of it'," for n in numbers) for numbers in versions]
+    turns = [Turn(calls=(Call(name="Read", arguments={"file_path": "codes.py"}, result=text),)) for text in texts]
     engine = Compactor("balanced")
     engine.compact(conversation("openai-chat", "go", turns[:1]))
-    engine.compact(conversation("openai-chat", "go", turns))
-    edit = engine.view().effects.texts.get(3 + 1) or engine.view().effects.texts.get(
-        max(engine.view().effects.texts, default=-1)
-    )
-    if edit is not None:
-        shown = edit.text
-        for n in set(other) - set(one):
-            assert f"{n}: 'meaning of it'," in shown
+    result = engine.compact(conversation("openai-chat", "go", turns))
+    return bool(result.edits), str(result.messages[-1]["content"])
 
 
 @given(st.integers(8_000, 60_000), st.integers(2, 4))
@@ -185,11 +178,12 @@ def test_parallel_reads_of_one_long_file_hide_nothing_twice(size: int, count: in
     first = view.effects.texts.get(results[0])
     kept = set(lines) if first is None else {line.split("| ", 1)[-1] for line in first.text.split("\n")}
     second = view.effects.texts.get(results[1])
-    if second is not None and second.why.startswith(REREAD_REASON_PREFIX):
-        here = {line.split("| ", 1)[-1] for line in second.text.split("\n")}
-        claims = int(re.search(r"(\d+) lines are unchanged", second.why)[1])  # type: ignore[index]
-        assert claims <= len(kept & set(lines)) + 2
-        assert here | kept
+    assert second is not None
+    assert second.why.startswith(REREAD_REASON_PREFIX)
+    claims = int(re.search(r"(\d+) lines are unchanged", second.why)[1])  # type: ignore[index]
+    assert claims <= len(kept & set(lines)) + 2
+    here = [line.split("| ", 1)[-1] for line in second.text.split("\n")[1:]]
+    assert set(here) <= set(lines), "verbatim lines only"
 
 
 @given(st.lists(st.tuples(calls, texts), min_size=2, max_size=5))
@@ -214,6 +208,8 @@ def test_admission_knows_only_the_item_and_what_came_before(parts: list[object])
     assert set(first) == set(late)
 
 
+@example(["read"] * 3 + ["edit"] * 3)
+@example(["edit"] * 3 + ["test"] * 3)
 @given(st.lists(st.sampled_from(("read", "read again", "grep", "edit", "test", "make")), max_size=30))
 def test_the_phase_is_one_of_four_and_never_looks_ahead(kinds: list[str]) -> None:
     made = {
@@ -230,10 +226,8 @@ def test_the_phase_is_one_of_four_and_never_looks_ahead(kinds: list[str]) -> Non
     assert set(phases) <= set(PHASES)
     for cut in range(1, len(turns) + 1):
         assert facts_of(conversation("openai-chat", "go", turns[:cut])).phases.phase_at(cut) == phases[cut - 1]
-    if kinds[-3:] == ["edit"] * 3:
-        assert phases[-1] == "repair"
-    if kinds[-3:] == ["test"] * 3:
-        assert phases[-1] == "verify"
+    assert kinds[-3:] != ["edit"] * 3 or phases[-1] == "repair"
+    assert kinds[-3:] != ["test"] * 3 or phases[-1] == "verify"
 
 
 @given(st.text(max_size=30))

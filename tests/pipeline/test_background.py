@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import replace
 
 import pytest
@@ -15,6 +14,7 @@ from danshari.core.policy import Policy
 from danshari.core.summary import Request
 from danshari.testing import ScriptedSummarizer, Turn, conversation
 from tests.support.summaries import CENT_FOUND, READ_NOTE, WITHOUT_TAIL, document_text, ledger_part, ledger_work, reads
+from tests.support.waiting import PATIENCE, HeldDoor
 
 
 def test_an_async_summarizer_runs_on_the_callers_loop() -> None:
@@ -40,16 +40,20 @@ def test_an_async_summarizer_runs_on_the_callers_loop() -> None:
 
 def test_cancelling_gives_the_summary_up_and_loses_nothing() -> None:
     policy = replace(data.load_policy("balanced"), keep_tail=0.0)
-    engine = Compactor(policy, model="gpt-5", summarizer=ScriptedSummarizer([30.0]))
+    door = HeldDoor()
+    engine = Compactor(policy, model="gpt-5", summarizer=door)
 
     async def main() -> None:
         task = asyncio.create_task(engine.acompact(ledger_work(), force="full"))
-        await asyncio.sleep(0.3)
+        await asyncio.to_thread(door.asked.wait, PATIENCE)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     asyncio.run(main())
+    assert not door.answered.is_set()
+    door.released.set()
+    assert engine.session.ledger == ()
     assert engine.compact(ledger_work()).ok
 
 
@@ -66,7 +70,7 @@ def test_in_the_background_only_what_was_sent_is_swapped() -> None:
     first = engine.compact(ledger_part(20))
     assert first.handover is None
     assert engine.pending is not None
-    engine.pending.thread.join(10)
+    engine.pending.thread.join(PATIENCE)
     result = engine.compact(ledger_part(24))
     assert result.handover is not None
     fold = next(e for e in result.edits if isinstance(e, Fold))
@@ -78,12 +82,15 @@ def test_in_the_background_only_what_was_sent_is_swapped() -> None:
 
 def test_at_the_hard_line_a_background_summary_is_waited_for_or_given_up() -> None:
     policy = in_background(evaluate=0.02, summary_seconds=0.3)
-    engine = Compactor(policy, model="gpt-5", window=12_000, summarizer=ScriptedSummarizer([20.0]))
+    door = HeldDoor()
+    engine = Compactor(policy, model="gpt-5", window=12_000, summarizer=door)
     assert engine.compact(ledger_part(4)).handover is None
     result = engine.compact(ledger_part(30))
     assert result.handover is not None
     assert result.layer == "fallback"
     assert result.after < 12_000
+    assert not door.answered.is_set()
+    door.released.set()
 
 
 def test_a_rewound_conversation_voids_a_background_summary() -> None:
@@ -91,7 +98,7 @@ def test_a_rewound_conversation_voids_a_background_summary() -> None:
     engine = Compactor(policy, model="gpt-5", window=60_000, summarizer=ScriptedSummarizer([CENT_FOUND]))
     engine.compact(ledger_work(20))
     assert engine.pending is not None
-    engine.pending.thread.join(10)
+    engine.pending.thread.join(PATIENCE)
     other = conversation("openai-chat", "Another task.", [Turn(text="ok")])
     result = engine.compact(other)
     assert result.messages == other
@@ -99,38 +106,43 @@ def test_a_rewound_conversation_voids_a_background_summary() -> None:
 
 
 def test_cancelling_one_call_leaves_the_next_alone() -> None:
-    engine = Compactor(replace(WITHOUT_TAIL, tries=1), model="gpt-5", summarizer=ScriptedSummarizer([30.0, READ_NOTE]))
+    door = HeldDoor()
+    script = ScriptedSummarizer([door, READ_NOTE])
+    engine = Compactor(replace(WITHOUT_TAIL, tries=1), model="gpt-5", summarizer=script)
 
     async def main() -> None:
         task = asyncio.create_task(engine.acompact(reads(12), force="full"))
-        await asyncio.sleep(0.3)
+        await asyncio.to_thread(door.asked.wait, PATIENCE)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.sleep(0.3)
 
-    asyncio.run(main())
+    asyncio.run(main())  # it ends when the thread of the call has ended
+    assert not door.answered.is_set(), "the call did not wait for the answer"
+    door.released.set()
     assert engine.session.ledger == (), "what was given up commits nothing"
     again = engine.compact(reads(12), force="full")
     assert (again.layer, again.fault) == ("major", "")
 
 
 def test_usage_reported_while_a_summarizer_works_holds_nothing_up() -> None:
+    """The answer comes after the report: were the report to wait for it, the summary would meet its time limit."""
+    asked, released = asyncio.Event(), asyncio.Event()
+
     async def door(request: Request) -> str:
-        await asyncio.sleep(0.2)
+        asked.set()
+        await released.wait()
         return READ_NOTE
 
     engine = Compactor(WITHOUT_TAIL, model="gpt-5", summarizer=door)
 
-    async def main() -> float:
+    async def main() -> str:
         task = asyncio.create_task(engine.acompact(reads(12), force="full"))
-        await asyncio.sleep(0.1)
-        started = time.monotonic()
+        await asked.wait()
         engine.observe(9_000)
-        waited = time.monotonic() - started
-        assert (await task).layer == "major"
-        return waited
+        released.set()
+        return (await task).layer
 
-    assert asyncio.run(main()) < 0.1
+    assert asyncio.run(main()) == "major"
     engine.compact(reads(12))
     assert engine.session.calibration.reported == 9_000

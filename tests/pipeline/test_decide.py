@@ -34,7 +34,12 @@ def test_keep_means_no_edit_of_sent_history() -> None:
 def test_stripping_reaches_the_newest_turn_once_its_loop_is_closed() -> None:
     turns = [Turn(thinking=f"t{n}", calls=(bash(f"make {n}"),)) for n in range(12)]
     messages = conversation("anthropic", "go", [*turns, Turn(thinking="last", text="Done.", user="Thanks, go on.")])
-    engine = Compactor("balanced", model="claude-opus-5-5", clock=lambda: 0.0)
+    engine = Compactor("balanced", model="claude-opus-5-5", window=6_000, clock=lambda: 0.0)
     result = engine.compact(messages, force=True)
-    engine.undo() if engine.session.batches else None
+    assert {e.by for e in result.edits} == {"summarize", "binding"}
+    assert messages[-2]["content"][0]["type"] == "thinking"
+    assert result.messages[-2]["content"] == messages[-2]["content"][1:]
     assert result.hints == {}
+    undone = engine.undo()
+    assert len(undone.messages) == len(messages)
+    assert undone.messages[-2]["content"] == messages[-2]["content"][1:], "its prefix changed, and changed again"

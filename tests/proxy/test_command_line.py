@@ -10,7 +10,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,10 +21,9 @@ from danshari_bench.load.traffic import serve_app
 
 from danshari.testing import Turn
 from danshari.testing.fake_provider import ScriptedUpstream, UpstreamRequest
-from tests.support.command_line import run_danshari
+from tests.support.command_line import ROOT, run_danshari
 from tests.support.proxy import body_of, make_pair
-
-ROOT = Path(__file__).parent.parent.parent
+from tests.support.waiting import PATIENCE, wait_until
 
 
 def test_commands_say_what_is_wrong(tmp_path: Path) -> None:
@@ -93,7 +91,7 @@ def test_the_documented_reverse_proxy_speaks_tls_and_streams(tmp_path: Path) -> 
             request = urllib.request.Request(
                 f"https://localhost:{port}/v1/messages", raw, {"content-type": "application/json"}
             )
-            with urllib.request.urlopen(request, context=trusting, timeout=10) as answer:
+            with urllib.request.urlopen(request, context=trusting, timeout=PATIENCE) as answer:
                 said = answer.read()
         assert said.endswith(b'data: {"type": "message_stop"}\n\n')
         assert asked[0].raw == raw
@@ -105,15 +103,17 @@ def nginx(folder: Path, port: int) -> Iterator[None]:
         ["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")], stderr=subprocess.DEVNULL
     )
     try:
-        end = time.monotonic() + 10
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 0.2).close()
-                break
-            except OSError:
-                assert process.poll() is None, (folder / "error.log").read_text()
-                assert time.monotonic() < end
+        wait_until(lambda: process.poll() is not None or is_listening(port))
+        assert process.poll() is None, (folder / "error.log").read_text()
         yield
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(PATIENCE)
+
+
+def is_listening(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), PATIENCE).close()
+    except OSError:
+        return False
+    return True

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import threading
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from danshari.testing import Turn
-from danshari.testing.fake_provider import ScriptedFailure, UpstreamRequest
-from tests.support.proxy import PATHS, Client, body_of, make_pair, round_by_round, work
-from tests.support.waiting import wait_until
+from danshari.testing.fake_provider import UpstreamRequest
+from tests.support.proxy import PATHS, Client, HeldUpstream, body_of, make_pair, round_by_round, work
+from tests.support.waiting import PATIENCE, wait_until
 
 
 @pytest.mark.parametrize("format_name", PATHS)
@@ -45,73 +44,67 @@ def test_a_hand_over_is_asked_of_the_clients_own_model(tmp_path: Path, format_na
         assert keeper.door.post is None, "the key is not kept"
 
 
+SMALL = 'extends = "balanced"\nactive = 0.04\nmajor = 0.05\nadmit_over = 0\nsummary_seconds = 60\n'
+"""Hand-overs come early, and are waited for longer than a client waits."""
+
+
+def asks_for_hand_over(raw: bytes) -> bool:
+    return b"hand-over" in raw[-6000:]
+
+
 def test_a_switch_of_the_model_does_not_wait_on_the_loop(tmp_path: Path) -> None:
     """While a hand-over is being written, everything else goes on."""
     policy = tmp_path / "small.toml"
-    policy.write_text('extends = "balanced"\nactive = 0.04\nmajor = 0.05\nadmit_over = 0\nsummary_seconds = 4\n')
-    writing, go = threading.Event(), threading.Event()
-
-    def script(asked: UpstreamRequest) -> Any:
-        if b"hand-over" in asked.raw[-6000:] and not go.is_set():
-            writing.set()
-            return Turn(text="{}"), ScriptedFailure(stall=2.5)
-        return Turn(text="ok")
-
-    for pair in make_pair(policy=str(policy), handover="model"):
-        pair.upstream.script = script
+    policy.write_text(SMALL)
+    upstream = HeldUpstream(
+        asks_for_hand_over, script=lambda asked: Turn(text="{}" if asks_for_hand_over(asked.raw) else "ok")
+    )
+    for pair in make_pair(upstream=upstream, policy=str(policy), handover="model"):
         messages = work(40, "anthropic")
         asking = threading.Thread(target=lambda: round_by_round(pair, "anthropic", messages))
         asking.start()
-        assert writing.wait(60)
+        assert upstream.held.wait(PATIENCE)
         other = {**body_of("anthropic", messages[:21]), "model": "claude-haiku-4-5"}
         switching = threading.Thread(target=lambda: Client(pair.here).post("/v1/messages", other))
         switching.start()
-        begun = time.monotonic()
-        client = pair.client
-        client.connection.request("GET", "/healthz")
-        client.connection.getresponse().read()
-        assert time.monotonic() - begun < 1.5
-        go.set()
-        asking.join(120)
-        switching.join(30)
+        wait_until(lambda: pair.metric("running") == 2)
+        assert pair.get("/healthz") == b"ok\n"
+        assert asking.is_alive()
+        upstream.released.set()
+        asking.join(2 * PATIENCE)
+        switching.join(PATIENCE)
+        assert not asking.is_alive()
+        assert not switching.is_alive()
 
 
 def test_a_client_that_leaves_while_a_hand_over_is_written(tmp_path: Path) -> None:
     policy = tmp_path / "small.toml"
-    policy.write_text('extends = "balanced"\nactive = 0.04\nmajor = 0.05\nadmit_over = 0\nsummary_seconds = 3\n')
-    writing = threading.Event()
-
-    def script(asked: UpstreamRequest) -> Any:
-        if b"hand-over" in asked.raw[-6000:]:
-            writing.set()
-            return Turn(text="{}"), ScriptedFailure(stall=1.5)
-        return Turn(text="ok")
-
-    for pair in make_pair(policy=str(policy), handover="model"):
-        pair.upstream.script = script
+    policy.write_text(SMALL)
+    upstream = HeldUpstream(
+        asks_for_hand_over, script=lambda asked: Turn(text="{}" if asks_for_hand_over(asked.raw) else "ok")
+    )
+    for pair in make_pair(upstream=upstream, policy=str(policy), handover="model"):
         messages = work(40, "anthropic")
         for cut in range(2, len(messages), 2):
             client = Client(pair.here)
             client.connection.request("POST", "/v1/messages", json.dumps(body_of("anthropic", messages[:cut])),
                                       {"content-type": "application/json"})  # fmt: skip
-            if writing.is_set():
-                client.connection.close()
-                break
-            asking = threading.Thread(target=lambda client=client: answered(client))
+            asking = threading.Thread(target=read_if_answered, args=(client,))
             asking.start()
-            while asking.is_alive() and not writing.is_set():
-                asking.join(0.02)
-            if writing.is_set():
-                client.connection.sock.shutdown(2)  # type: ignore[union-attr]
-                asking.join(10)
+            wait_until(lambda asking=asking: upstream.held.is_set() or not asking.is_alive())
+            if upstream.held.is_set():
                 break
-        assert writing.is_set()
+        assert upstream.held.is_set()
+        client.connection.sock.shutdown(socket.SHUT_RDWR)  # type: ignore[union-attr]
+        asking.join(PATIENCE)
+        assert not asking.is_alive()
+        upstream.released.set()
         wait_until(lambda: pair.metric("running") == 0)
         assert pair.client.post("/v1/messages", body_of("anthropic", messages))[0] == 200
         assert not pair.upstream.bills[""].problems
 
 
-def answered(client: Client) -> None:
+def read_if_answered(client: Client) -> None:
     try:
         client.connection.getresponse().read()
     except (OSError, http.client.HTTPException):

@@ -98,12 +98,14 @@ def called(format_name: str) -> list[Any]:
             {"type": "function_call_output", "call_id": "own_1", "output": "done"}]  # fmt: skip
 
 
+SDK_ANSWERS = (
+    Turn(thinking="Hm.", text="Let me look.", calls=(RECALL,)),
+    Turn(thinking="So.", text="It was module_3_7."),
+)
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_official_sdks_read_what_is_left(stream: bool) -> None:
-    answers = [
-        Turn(thinking="Hm.", text="Let me look.", calls=(RECALL,)),
-        Turn(thinking="So.", text="It was module_3_7."),
-    ]
     for pair in make_pair():
         queue: list[Turn] = []
         pair.upstream.script = lambda asked, queue=queue: queue.pop(0)
@@ -111,48 +113,54 @@ def test_the_official_sdks_read_what_is_left(stream: bool) -> None:
             anthropic.Anthropic(base_url=pair.here, api_key="k", max_retries=0) as claude,
             openai.OpenAI(base_url=f"{pair.here}/v1", api_key="k", max_retries=0) as gpt,
         ):
-            queue += answers
-            options: Any = {"model": "claude-opus-4-5", "max_tokens": 99, "tools": [TOOL["anthropic"]],
-                            "messages": [{"role": "user", "content": "a"}]}  # fmt: skip
-            if stream:
-                with claude.messages.stream(**options) as events:
-                    message = events.get_final_message()
-            else:
-                message = claude.messages.create(**options)
-            kinds = [block.type for block in message.content]
-            assert kinds == ["thinking", "text", "thinking", "text"]
+            queue += SDK_ANSWERS
+            message = message_of(claude, stream)
+            assert [block.type for block in message.content] == ["thinking", "text", "thinking", "text"]
             assert message.stop_reason == "end_turn"
             assert message.usage.output_tokens == 40, "both answers' usage"
-            queue += answers
-            tools: Any = [TOOL["openai-chat"]]
-            asked: Any = [{"role": "user", "content": "b"}]
-            if stream:
-                chunks = list(gpt.chat.completions.create(model="gpt-5", messages=asked, tools=tools, stream=True))
-                text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
-                assert "It was module_3_7." in text
-                assert chunks[-1].usage.completion_tokens == 40
-                assert len({c.id for c in chunks}) == 1
-            else:
-                chat = gpt.chat.completions.create(model="gpt-5", messages=asked, tools=tools)
-                assert "It was module_3_7." in (chat.choices[0].message.content or "")
-                assert chat.choices[0].finish_reason == "stop"
-            queue += answers
-            items: Any = [TOOL["openai-responses"]]
-            if stream:
-                last: Any = None
-                numbers = []
-                for last in gpt.responses.create(
-                    model="gpt-5", input=[{"role": "user", "content": "c"}], tools=items, store=False, stream=True
-                ):
-                    numbers.append(last.sequence_number)
-                response = last.response
-                assert numbers == list(range(len(numbers)))
-            else:
-                response = gpt.responses.create(
-                    model="gpt-5", input=[{"role": "user", "content": "c"}], tools=items, store=False
-                )
+            queue += SDK_ANSWERS
+            text, reason, written, ids = chat_of(gpt, stream)
+            assert "It was module_3_7." in text
+            assert (reason, written, len(ids)) == ("stop", 40, 1)
+            queue += SDK_ANSWERS
+            response, numbers = response_of(gpt, stream)
+            assert numbers == list(range(len(numbers)))
+            assert bool(numbers) is stream
             assert [i.type for i in response.output] == ["reasoning", "message", "reasoning", "message"]
             assert response.usage.output_tokens == 40
+
+
+def message_of(claude: anthropic.Anthropic, stream: bool) -> anthropic.types.Message:
+    options: Any = {"model": "claude-opus-4-5", "max_tokens": 99, "tools": [TOOL["anthropic"]],
+                    "messages": [{"role": "user", "content": "a"}]}  # fmt: skip
+    if not stream:
+        return claude.messages.create(**options)
+    with claude.messages.stream(**options) as events:
+        return events.get_final_message()
+
+
+def chat_of(gpt: openai.OpenAI, stream: bool) -> tuple[str, str | None, int, set[str]]:
+    """A chat completion as (text, reason to stop, tokens written, ids)."""
+    options: Any = {"model": "gpt-5", "messages": [{"role": "user", "content": "b"}], "tools": [TOOL["openai-chat"]]}
+    if not stream:
+        chat = gpt.chat.completions.create(**options)
+        choice = chat.choices[0]
+        return choice.message.content or "", choice.finish_reason, chat.usage.completion_tokens, {chat.id}
+    chunks = list(gpt.chat.completions.create(**options, stream=True))
+    choices = [c.choices[0] for c in chunks if c.choices]
+    reasons = [c.finish_reason for c in choices if c.finish_reason]
+    text = "".join(c.delta.content or "" for c in choices)
+    return text, " ".join(reasons), chunks[-1].usage.completion_tokens, {c.id for c in chunks}
+
+
+def response_of(gpt: openai.OpenAI, stream: bool) -> tuple[Any, list[int]]:
+    """A response, and the numbers of its events."""
+    options: Any = {"model": "gpt-5", "input": [{"role": "user", "content": "c"}], "store": False,
+                    "tools": [TOOL["openai-responses"]]}  # fmt: skip
+    if not stream:
+        return gpt.responses.create(**options), []
+    events = list(gpt.responses.create(**options, stream=True))
+    return events[-1].response, [event.sequence_number for event in events]
 
 
 def test_offered_from_the_first_request_or_never() -> None:

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from danshari import Compactor
+from danshari.archive.location import open_archive
 from danshari.formats import find_format
 from danshari.pipeline.recall import READ_TOOL
-from danshari.proxy.sessions.clients import client_session_key
+from danshari.proxy.sessions.clients import client_session_key, credential_hash
 from danshari.testing import Call, Turn, conversation
 from tests.support.proxy import PATHS, Pair, body_of, make_pair, round_by_round, work
 from tests.support.recalls import TOOL
@@ -73,13 +75,19 @@ def test_a_tenant_never_reads_what_another_archived(tmp_path: Path) -> None:
 
 
 def test_tenants_that_archived_the_same_text_each_find_it(tmp_path: Path) -> None:
+    tenants = ("tenant-a", "tenant-b")
     for pair in make_pair(archive=str(tmp_path / "a.db")):
-        for tenant in ("tenant-a", "tenant-b"):
+        for tenant in tenants:
             sent = round_by_round(pair, "anthropic", work(8, "anthropic"), x_api_key=tenant)
-        digest = json.dumps(sent).split("archived as ")[1][:12]
-        for keeper in pair.app.state.keepers.all_branches():
-            keeper.compactor._run.track = None  # what still stands in the conversation is found there
-            assert "compiled module" in keeper.compactor.run_recall(READ_TOOL, {"id": digest})
+        names = [keeper.name for keeper in pair.app.state.keepers.all_branches()]
+    digest = json.dumps(sent).split("archived as ")[1][:12]
+    places = [(name, "") for name in names]
+    places += [("another", f"proxy/{credential_hash({'x-api-key': tenant})}") for tenant in tenants]
+    with open_archive(tmp_path / "a.db") as archive:
+        for session, project in [*places, ("another", "elsewhere")]:  # later: no conversation holds the text any more
+            alone = Compactor("balanced", archive=archive, session=session, project=project, confined=True)
+            said = alone.run_recall(READ_TOOL, {"id": digest})
+            assert ("compiled module" in said) is ((session, project) in places), said
 
 
 def test_branches_are_found_again_after_a_restart(tmp_path: Path) -> None:

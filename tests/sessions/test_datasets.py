@@ -39,13 +39,13 @@ def test_atif_by_the_book_and_as_openclaw_writes_it(tmp_path: Path) -> None:
     book = atif({**step, "observation": {"results": [{"source_call_id": "c1", "content": "a.py"}]}, "metrics": usage})
     claw = atif(step, {"step_id": 3, "source": "agent", "message": "a.py", "extra": {"tool_call_id": "c1"},
                        "observation": {"results": [{"content": "a.py"}]}})  # fmt: skip
+    sessions = {}
     for name, value in (("book", book), ("claw", claw)):
-        session = next(read(write_records(tmp_path / f"{name}.json", value)))
+        sessions[name] = session = next(read(write_records(tmp_path / f"{name}.json", value)))
         assert session.source == "atif"
         assert tell_session(session) == ["user Fix it.", 'assistant Looking. bash({"command": "ls"})', "tool a.py"]
         assert session.messages[1]["reasoning_content"] == "hm"
-        if name == "book":
-            assert session.usages[1]["prompt_tokens"] == 100
+    assert sessions["book"].usages[1]["prompt_tokens"] == 100
     replaced = {"step_id": 4, "source": "system", "message": "", "extra": {"context_management": {"boundary": "replace"}},
                 "observation": {"results": [{"content": "So far: looked."}]}}  # fmt: skip
     both = list(read(write_records(tmp_path / "r.json", {**book, "steps": [*book["steps"], replaced]})))

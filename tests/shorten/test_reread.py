@@ -10,23 +10,22 @@ from danshari.testing import Call, Turn, conversation
 from tests.support.ledger import LEDGER_BOOK, POLICY, ledger_talk, shown_results
 
 
+def shown_again(*versions: str) -> list[str]:
+    """Read a file in two versions; give the lines that are shown of the second."""
+    turns = [Turn(calls=(Call(name="Read", arguments={"file_path": "m.py"}, result=text),)) for text in versions]
+    engine = Compactor("balanced")
+    engine.compact(conversation("openai-chat", "go", turns[:1]))
+    text = engine.compact(conversation("openai-chat", "go", turns)).messages[-1]["content"]
+    return [line.split("| ", 1)[-1] for line in text.split("\n")]
+
+
 def test_moved_and_repeated_code_is_shown() -> None:
     a, b, c = ("\n".join(f"def {name}_{n}(): return {n} * ledger" for n in range(40)) for name in "abc")
-    for first, second, new in ((f"{a}\n{b}\n{c}", f"{c}\n{a}\n{b}", None), (f"{a}\n{b}", f"{a}\n{b}\n{a}", a)):
-        turns = [
-            Turn(calls=(Call(name="Read", arguments={"file_path": "m.py"}, result=text),)) for text in (first, second)
-        ]
-        engine = Compactor("balanced")
-        engine.compact(conversation("openai-chat", "go", turns[:1]))
-        text = engine.compact(conversation("openai-chat", "go", turns)).messages[-1]["content"]
-        shown = [line.split("| ", 1)[-1] for line in text.split("\n")]
-        if new is None:
-            assert (
-                sum(line in shown for line in (a + "\n" + b).split("\n")) >= 78
-                or sum(line in shown for line in c.split("\n")) >= 38
-            )
-        else:
-            assert sum(line in shown for line in new.split("\n")) >= 38
+    moved = shown_again(f"{a}\n{b}\n{c}", f"{c}\n{a}\n{b}")
+    first, last = sum(line in moved for line in f"{a}\n{b}".split("\n")), sum(line in moved for line in c.split("\n"))
+    assert first >= 78 or last >= 38
+    repeated = shown_again(f"{a}\n{b}", f"{a}\n{b}\n{a}")
+    assert sum(line in repeated for line in a.split("\n")) >= 38
 
 
 def test_few_numbers_only_where_a_tool_numbers_unasked() -> None:

@@ -61,23 +61,22 @@ def whole_rounds(step: Step) -> None:
 def newest_round(step: Step) -> None:
     """The newest assistant turn is never touched; its results only at first sight."""
     shown = step.engine.view()
-    for at in step.edited():
-        if step.engine.policy.shape == "seed" and isinstance(shown.effects.gone.get(at), Fold):
-            continue  # the seed summarises everything but the system prompt, and the policy says so
-        if shown.items[at].turn == shown.items[-1].turn:
-            if shown.items[at].kind == "reasoning":  # left out once its loop is closed, if its prefix changed
-                assert shown.effects.texts[at].by == "binding"
-                continue
-            assert shown.items[at].role == "tool"
-            assert shown.effects.texts[at].by == "admit"
+    edited = [at for at in step.edited() if shown.items[at].turn == shown.items[-1].turn]
+    if step.engine.policy.shape == "seed":  # it summarises everything but the system prompt, and the policy says so
+        edited = [at for at in edited if not isinstance(shown.effects.gone.get(at), Fold)]
+    thinking = [at for at in edited if shown.items[at].kind == "reasoning"]
+    results = [at for at in edited if shown.items[at].kind != "reasoning"]
+    assert all(shown.effects.texts[at].by == "binding" for at in thinking), "its loop is closed, its prefix changed"
+    assert all(shown.items[at].role == "tool" for at in results)
+    assert all(shown.effects.texts[at].by == "admit" for at in results)
 
 
 def thinking_binding(step: Step) -> None:
     """On models that bind thinking no dead block is sent, unless the hints that make the provider drop it are."""
-    if step.engine.model.binding and not step.result.hints:
-        items = step.engine.view().items
-        index = {item.id: at for at, item in enumerate(items)}
-        assert find_stale_reasoning(step.engine.session.ledger, step.engine.view().effects, items, index) == []
+    items = step.engine.view().items
+    index = {item.id: at for at, item in enumerate(items)}
+    dead = find_stale_reasoning(step.engine.session.ledger, step.engine.view().effects, items, index)
+    assert dead == [] or step.result.hints or not step.engine.model.binding
 
 
 def untouched_same_objects(step: Step) -> None:
@@ -94,8 +93,8 @@ def untouched_same_objects(step: Step) -> None:
 def prefix_stability(step: Step) -> None:
     """A request begins with the bytes of the one before, unless an edit of something older was committed between."""
     fresh = [e for e in step.result.edits if isinstance(e, Replace) and e.by == "admit"]
-    if len(fresh) == len(step.result.edits):
-        assert list(step.result.messages)[: len(step.last)] == step.last
+    older = len(step.result.edits) > len(fresh)
+    assert older or list(step.result.messages)[: len(step.last)] == step.last
 
 
 def user_words(step: Step) -> None:
@@ -128,8 +127,8 @@ def never_longer(step: Step) -> None:
 def the_purse(step: Step) -> None:
     """Where nothing forced a commit, the session costs at most (1 + purse) times doing nothing."""
     account, policy = step.engine.session.account, step.engine.policy
-    if policy.commit == "gain" and not forced_ever(step):
-        assert account.spent <= (1 + policy.purse) * account.untouched + 1e-6
+    free = policy.commit != "gain" or forced_ever(step)
+    assert free or account.spent <= (1 + policy.purse) * account.untouched + 1e-6
 
 
 def forced_ever(step: Step) -> bool:

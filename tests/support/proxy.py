@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,6 +17,7 @@ from danshari.proxy.app import create_app
 from danshari.proxy.settings import Settings
 from danshari.testing import Call, Turn, conversation
 from danshari.testing.fake_provider import ScriptedUpstream
+from tests.support.waiting import PATIENCE
 
 PATHS = {"anthropic": "/v1/messages", "openai-chat": "/v1/chat/completions", "openai-responses": "/v1/responses"}
 
@@ -34,6 +37,7 @@ def work(rounds: int, format_name: str) -> list[Any]:
 
 
 def body_of(format_name: str, messages: list[Any], **more: Any) -> dict[str, Any]:
+    """A request body as a client of this format would write it."""
     return {
         "model": "claude-opus-4-5" if format_name == "anthropic" else "gpt-5",
         find_format(format_name).key: messages,
@@ -52,10 +56,15 @@ class Client:
         self.connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=30)
         OPEN.append(self.connection)
 
-    def post(self, path: str, body: Any, **headers: str) -> tuple[int, dict[str, str], bytes]:
+    def post(
+        self, path: str, body: Any, *, once_sent: Callable[[], None] | None = None, **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Send a body; give status, headers and body of the answer. `once_sent` is called before it is read."""
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         sent = {"content-type": "application/json", **{k.replace("_", "-"): v for k, v in headers.items()}}
         self.connection.request("POST", path, raw, sent)
+        if once_sent:
+            once_sent()
         answer = self.connection.getresponse()
         try:
             return answer.status, dict(answer.headers), answer.read()
@@ -71,15 +80,55 @@ class Pair:
 
     @property
     def client(self) -> Client:
+        """A new connection to the proxy."""
         return Client(self.here)
+
+    def get(self, path: str) -> bytes:
+        """One of the proxy's own pages."""
+        connection = self.client.connection
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        try:
+            return answer.read()
+        finally:
+            answer.close()
 
     def metric(self, name: str, **labels: str) -> float:
         found = self.app.state.relay.counts.registry.get_sample_value(f"danshari_{name}", labels)
         return found or 0.0
 
 
-def make_pair(**settings: Any) -> Iterator[Pair]:
-    upstream = ScriptedUpstream(record=True)
+class HeldUpstream(ScriptedUpstream):
+    """An upstream that holds the requests `holds` picks until `released` is set."""
+
+    def __init__(self, holds: Callable[[bytes], bool], **options: Any) -> None:
+        super().__init__(record=True, **options)
+        self.holds, self.held, self.released = holds, threading.Event(), threading.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Read the body first; whoever holds it back hands it on as it came."""
+        if scope["type"] == "lifespan":
+            await super().__call__(scope, receive, send)
+            return
+        parts, more = [], True
+        while more:
+            message = await receive()
+            parts.append(message.get("body", b""))
+            more = message.get("more_body", False)
+        raw = b"".join(parts)
+        if self.holds(raw) and not self.released.is_set():
+            self.held.set()
+            await asyncio.to_thread(self.released.wait, PATIENCE)
+
+        async def replayed() -> Any:
+            return {"type": "http.request", "body": raw, "more_body": False}
+
+        await super().__call__(scope, replayed, send)
+
+
+def make_pair(*, upstream: ScriptedUpstream | None = None, **settings: Any) -> Iterator[Pair]:
+    """Serve an upstream and a proxy with these settings before it, until the iterator goes on."""
+    upstream = upstream or ScriptedUpstream(record=True)
     with serve_app(upstream) as there:
         app = create_app(Settings(**{"upstreams": {"*": there}, "archive": ":memory:", **settings}))
         with serve_app(app) as here:
