@@ -19,8 +19,8 @@ from tests.support.comparisons import one_by_one, recorded_session, run_bench
 def test_a_part_switched_off_is_held_against_the_whole(tmp_path: Path) -> None:
     turns = [
         Turn(calls=(Call(name="Bash", arguments={"command": f"make part_{n}"},
-                         result="\n".join(f"line {k} of part_{n}.log: step_{n}_{k} done" for k in range(160))),))
-        for n in range(24)
+                         result="\n".join(f"line {k} of part_{n}.log: step_{n}_{k} done" for k in range(80))),))
+        for n in range(21)
     ]  # fmt: skip
     messages = conversation("openai-chat", "Find the fault.", [*turns, Turn(text="Found.")])
     long = RecordedSession(

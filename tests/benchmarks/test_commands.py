@@ -12,7 +12,7 @@ import pytest
 from danshari.cli.report import bundled_sessions
 from danshari.testing import Call, Turn, conversation
 from tests.support.command_line import run_danshari
-from tests.support.comparisons import run_bench
+from tests.support.comparisons import first_rounds, run_bench
 
 
 @pytest.mark.parametrize("text", ["def broken(:\n", "raise SystemExit(3)\n", "x = 1\n"])
@@ -45,7 +45,8 @@ class Balanced(HTMLParser):
 
 def test_sessions_command_writes_json_and_a_page(tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    result = run_bench("sessions", str(bundled_sessions()[0]), "--policy", "balanced", "--policy", "literal", "--peer", "ends",
+    (tmp_path / "part.json").write_text(json.dumps(first_rounds(bundled_sessions()[0], 30).messages), encoding="utf-8")
+    result = run_bench("sessions", str(tmp_path / "part.json"), "--policy", "balanced", "--policy", "literal", "--peer", "ends",
                  "--budgets", "0.3", "--prices", ".10", "--json", str(folder), "--html", str(folder))  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "balanced" in result.output

@@ -34,7 +34,7 @@ def test_a_hand_over_is_asked_of_the_clients_own_model(tmp_path: Path, format_na
             return Turn(text="ok")
 
         pair.upstream.script = script
-        round_by_round(pair, format_name, work(40, format_name), authorization="Bearer own-key")
+        round_by_round(pair, format_name, work(24, format_name), authorization="Bearer own-key")
         assert asked
         assert {a.headers.get("authorization") for a in asked} == {"Bearer own-key"}
         keeper = pair.app.state.keepers.all_branches()[0]
@@ -60,7 +60,7 @@ def test_a_switch_of_the_model_does_not_wait_on_the_loop(tmp_path: Path) -> None
         asks_for_hand_over, script=lambda asked: Turn(text="{}" if asks_for_hand_over(asked.raw) else "ok")
     )
     for pair in make_pair(upstream=upstream, policy=str(policy), handover="model"):
-        messages = work(40, "anthropic")
+        messages = work(24, "anthropic")
         asking = threading.Thread(target=lambda: round_by_round(pair, "anthropic", messages))
         asking.start()
         assert upstream.held.wait(PATIENCE)

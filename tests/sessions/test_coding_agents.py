@@ -8,7 +8,7 @@ from typing import Any
 
 from danshari.formats import find_format
 from danshari.sessions import read
-from tests.support.recordings import lines, tell_session, write_records
+from tests.support.recordings import tell_session, write_lines, write_records
 
 
 def said(role: str, content: Any, uuid: str, **more: Any) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def said(role: str, content: Any, uuid: str, **more: Any) -> dict[str, Any]:
 def test_claude_code(tmp_path: Path) -> None:
     call_a = {"type": "tool_use", "id": "a", "name": "Read", "input": {}}
     call_b = {"type": "tool_use", "id": "b", "name": "Read", "input": {}}
-    path = lines(
+    path = write_lines(
         tmp_path / "s.jsonl",
         {"type": "file-history-snapshot", "messageId": "x"},
         said("user", "Fix it.", "1"),
@@ -60,7 +60,7 @@ def test_claude_code(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_call_is_answered(tmp_path: Path) -> None:
-    path = lines(
+    path = write_lines(
         tmp_path / "s.jsonl",
         said("user", "go", "1"),
         said("assistant", [{"type": "tool_use", "id": "a", "name": "Bash", "input": {}}], "2", message={"id": "m"}),
@@ -72,7 +72,7 @@ def test_an_interrupted_call_is_answered(tmp_path: Path) -> None:
 
 
 def test_codex(tmp_path: Path) -> None:
-    path = lines(
+    path = write_lines(
         tmp_path / "rollout-1.jsonl",
         {"timestamp": "2026-03-14T10:00:00Z", "type": "session_meta", "payload": {"id": "x", "cwd": "/repo"}},
         {"type": "turn_context", "payload": {"model": "gpt-5.4"}},
@@ -103,7 +103,7 @@ def test_codex(tmp_path: Path) -> None:
 
 
 def test_pi(tmp_path: Path) -> None:
-    path = lines(
+    path = write_lines(
         tmp_path / "pi.jsonl",
         {"type": "session", "version": 3, "id": "x", "cwd": "/repo"},
         {"type": "model_change", "modelId": "glm-5"},

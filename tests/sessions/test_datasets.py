@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from danshari.sessions import read
-from tests.support.recordings import lines, tell_session, write_records
+from tests.support.recordings import tell_session, write_lines, write_records
 
 
 def test_message_files(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_message_files(tmp_path: Path) -> None:
         sessions = list(read(path))
         assert len(sessions) == count
         assert sessions[0].messages[1] == {"role": "assistant", "content": "ok"}
-    rows = lines(tmp_path / "chat.jsonl", *chat, "nonsense")
+    rows = write_lines(tmp_path / "chat.jsonl", *chat, "nonsense")
     (session,) = read(rows)
     assert (len(session.messages), session.malformed) == (2, 1)
 

@@ -9,7 +9,7 @@ import pytest
 
 from danshari import SessionError
 from danshari.sessions import READERS, find_reader, own_sessions, read, session_files
-from tests.support.recordings import lines, write_records
+from tests.support.recordings import write_lines, write_records
 
 
 @pytest.mark.parametrize("text", ["", "hello", "{}", "[1, 2]", '{"a": [{"b": 1}]}', "\x00\x01"])
@@ -24,14 +24,14 @@ def test_what_is_no_session_says_so(tmp_path: Path, text: str, suffix: str) -> N
 def test_missing_files_and_folders(tmp_path: Path) -> None:
     with pytest.raises(SessionError, match="no such file"):
         find_reader(tmp_path / "nothing.json")
-    lines(tmp_path / "deep/er/a.jsonl", {"role": "user", "content": "x"})
+    write_lines(tmp_path / "deep/er/a.jsonl", {"role": "user", "content": "x"})
     assert [p.name for p in session_files([tmp_path])] == ["a.jsonl"]
 
 
 def test_own_sessions_are_found(tmp_path: Path) -> None:
-    lines(tmp_path / ".claude/projects/p/s.jsonl", {})
-    lines(tmp_path / ".codex/sessions/2026/03/rollout-x.jsonl", {})
-    lines(tmp_path / ".pi/agent/sessions/p/s.jsonl", {})
+    write_lines(tmp_path / ".claude/projects/p/s.jsonl", {})
+    write_lines(tmp_path / ".codex/sessions/2026/03/rollout-x.jsonl", {})
+    write_lines(tmp_path / ".pi/agent/sessions/p/s.jsonl", {})
     assert len(own_sessions(tmp_path)) == 3
     assert own_sessions(tmp_path / "nobody") == []
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner, Result
@@ -11,9 +13,11 @@ from danshari_bench.peers import Peer
 from danshari.cli import cli
 from danshari.core.pricing import Prices
 from danshari.errors import DanshariError
+from danshari.formats import find_format
+from danshari.replay.prompt_cache import request_boundaries
 from danshari.replay.references import find_needs
 from danshari.replay.simulate import ContenderSetting
-from danshari.sessions import RecordedSession
+from danshari.sessions import RecordedSession, read
 from danshari.testing import Call, Turn, conversation
 
 TOY_PEERS = "tests.support.toy_peers"
@@ -36,6 +40,13 @@ def recorded_session(name: str = "s", rounds: int = 5) -> RecordedSession:
     return RecordedSession(id=name, source="t", format="openai-chat", messages=messages, model="gpt-5").set_collection(
         "toys"
     )
+
+
+def first_rounds(path: Path, rounds: int) -> RecordedSession:
+    """The first rounds of a recorded session."""
+    session = next(iter(read(path))).set_collection("bundled")
+    cuts = list(request_boundaries(session, find_format(session.format)))
+    return replace(session, messages=session.messages[: cuts[rounds]])
 
 
 def run_bench(*arguments: str) -> Result:

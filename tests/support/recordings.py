@@ -10,7 +10,7 @@ from danshari.formats import find_format
 from danshari.sessions import RecordedSession
 
 
-def lines(path: Path, *records: Any) -> Path:
+def write_lines(path: Path, *records: Any) -> Path:
     """Write records, or lines as they are, one a line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(r if isinstance(r, str) else json.dumps(r) for r in records) + "\n", encoding="utf-8")

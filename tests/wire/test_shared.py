@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 from pathlib import Path
@@ -25,14 +26,18 @@ from danshari.data import load_policy
 from danshari.errors import SessionError
 from danshari.formats import FORMATS, find_format
 from danshari.replay.prompt_cache import PRICE_VECTORS, request_boundaries
-from danshari.replay.replay import replay
+from danshari.replay.references import outline_session
+from danshari.replay.replay import policy_contender, replay
+from danshari.replay.simulate import PlayResult, play_session
 from danshari.sessions import RecordedSession, read, session_files
 
 POLICIES = ("balanced", "literal", "repair", "architecture", "off")
 SHARDS = 8
 
 
+@functools.cache
 def sessions(shared: Path, least: int) -> list[RecordedSession]:
+    """The recorded sessions of so many requests at least; nobody changes them."""
     found = []
     for path in session_files([shared / "trajectories", shared / "compactions"]):
         try:
@@ -43,16 +48,11 @@ def sessions(shared: Path, least: int) -> list[RecordedSession]:
     return found
 
 
-@pytest.mark.parametrize("shard", range(SHARDS))
-def test_every_view_is_valid_and_stable(shared: Path, shard: int) -> None:
-    """A fair part of what `danshari bench valid` checks in full: each long session in one format under two policies."""
-    for number, session in enumerate(sessions(shared, 20)):
-        if number % SHARDS != shard:
-            continue
-        for turn in range(2):
-            wire = tuple(FORMATS)[(number // SHARDS + turn) % 3]
-            checked = check_views((session, wire, POLICIES[(number + turn) % 4]))
-            assert (checked.invalid, checked.unstable, checked.faults) == (0, 0, 0), checked.examples
+@functools.cache
+def untouched_plays(shared: Path) -> list[PlayResult]:
+    """What each long session sends when nothing is done; only its cost depends on the prices."""
+    off, prices = policy_contender("off"), PRICE_VECTORS[".10"]
+    return [play_session(outline_session(s), off, prices=prices, check=False) for s in sessions(shared, 20)]
 
 
 @pytest.mark.parametrize(("vector", "most"), [(".10", 0.78), (".05", 0.84), (".025", 0.90)])
@@ -60,11 +60,11 @@ def test_balanced_pays_at_every_price(shared: Path, vector: str, most: float) ->
     """Pooled dollars, no session far above doing nothing, and what the next action needs still there."""
     support: dict[str, list[float]] = {"edits": [0.0, 0.0], "hot": [0.0, 0.0]}
     spent = untouched = 0.0
-    for session in sessions(shared, 20):
-        off = replay(session, "off", prices=PRICE_VECTORS[vector])
+    for session, off in zip(sessions(shared, 20), untouched_plays(shared), strict=True):
+        without = off.cost(PRICE_VECTORS[vector])
         balanced = replay(session, "balanced", prices=PRICE_VECTORS[vector], measure=vector != ".025")
-        spent, untouched = spent + balanced.cost, untouched + off.cost
-        assert balanced.cost <= 1.05 * off.cost, session.id
+        spent, untouched = spent + balanced.cost, untouched + without
+        assert balanced.cost <= 1.05 * without, session.id
         for name, pair in support.items():
             kept, n = balanced.tally.get(name, [0.0, 0.0])
             pair[0], pair[1] = pair[0] + kept, pair[1] + n
@@ -143,3 +143,15 @@ def test_five_in_a_row_neither_drift_nor_grow(shared: Path, way: str) -> None:
         assert lived.gone[0] == lived.gone[1] > 0
         assert lived.growth <= 1.3
         assert way == "bare" or lived.standing[0] + lived.recalled == lived.standing[1]
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_every_view_is_valid_and_stable(shared: Path, shard: int) -> None:
+    """A fair part of what `danshari bench valid` checks in full: each long session in one format under two policies."""
+    for number, session in enumerate(sessions(shared, 20)):
+        if number % SHARDS != shard:
+            continue
+        for turn in range(2):
+            wire = tuple(FORMATS)[(number // SHARDS + turn) % 3]
+            checked = check_views((session, wire, POLICIES[(number + turn) % 4]))
+            assert (checked.invalid, checked.unstable, checked.faults) == (0, 0, 0), checked.examples
