@@ -33,7 +33,7 @@ def replay_moments() -> list[RequestMoment]:
     found = []
     for at in request_boundaries(session, find_format(session.format)):
         result = engine.compact(session.messages[:at])
-        track = engine._run.track
+        track = engine._run.state.track
         assert track is not None
         tiers: Counter[str] = Counter()
         for place, size in enumerate(track.sizes):

@@ -138,7 +138,7 @@ def test_no_print_and_one_broad_except(path: Path) -> None:
 
 
 BROAD = {
-    "compactor.py",  # an agent is never broken by us
+    "pipeline/fail_open.py",  # an agent is never broken by us
     "replay/simulate.py",  # a contender's fault is a row of the result
     "compactions.py",
     "peers/worker.py",
@@ -149,7 +149,7 @@ BROAD = {
 
 
 def test_one_broad_except_in_all() -> None:
-    assert (SRC / "compactor.py").read_text(encoding="utf-8").count("except Exception") == 1
+    assert (SRC / "pipeline" / "fail_open.py").read_text(encoding="utf-8").count("except Exception") == 1
 
 
 def modules() -> list[str]:
@@ -204,7 +204,7 @@ def test_words_to_avoid() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 words = set(node.name.lower().strip("_").split("_"))
-                if node.name not in ("_memory", "MemoryArchive"):
+                if node.name not in ("_measure_memory", "MemoryArchive"):
                     assert not words & avoid, f"{path.name}: {node.name}"
 
 

@@ -1,52 +1,48 @@
 """The public entry points: `compact` for one list of messages, `Compactor` for a running conversation.
 
 The caller's list is never changed. Wrong arguments raise. Unexpected content passes through with a note.
-An internal error is caught in one place (`Compactor._compact_safely`), and the last good view is sent
-instead.
+An internal error is caught in one place (`pipeline.fail_open`), and the last good view is sent instead.
 """
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from danshari import data
+from danshari.analysis.facts import Facts
 from danshari.archive.base import NO_FILTERS, Archive, Filters, Passage
 from danshari.archive.in_memory import MemoryArchive
 from danshari.compaction import Compaction
+from danshari.core.edits import Effects, View
 from danshari.core.policy import Policy
 from danshari.core.pricing import ModelInfo, Prices
 from danshari.core.recall_tools import RECALL_TOOLS
-from danshari.core.session import Calibration
+from danshari.core.session import Calibration, SessionState
 from danshari.core.summary import Request
-from danshari.errors import ArgumentError, SummaryCancelled
+from danshari.errors import ArgumentError
 from danshari.formats import Format, find_format
 from danshari.formats.usage import read_usage
-from danshari.pipeline import (
-    persist as saving,
-)
-from danshari.pipeline import (
-    recall as recalling,
-)
-from danshari.pipeline import (
-    resume as resuming,
-)
-from danshari.pipeline import (
-    undo as restoring,
-)
+from danshari.passes import Pass, Propose, add_passes
+from danshari.pipeline import persist, recall, undo
 from danshari.pipeline.decide import validate_policy
-from danshari.pipeline.looking import CompactorInspection
-from danshari.pipeline.run import Pipeline
-from danshari.pipeline.state import HostInputs, Mode
+from danshari.pipeline.fail_open import compact_safely
+from danshari.pipeline.run import count_inputs, recount_inputs, resolve_format
+from danshari.pipeline.state import (
+    ConversationState,
+    HostInputs,
+    Mode,
+    PendingSummary,
+    Pipeline,
+    PipelineSettings,
+)
 from danshari.pipeline.summarize import Caller, current_caller
-from danshari.summarizers import Summarizer, as_summarizer
+from danshari.summarizers.base import Summarizer, as_summarizer
 
-_log = logging.getLogger("danshari")
 _LONG_AGO = -1e18
 """A clock reading (seconds) before any cache's time to live."""
 Force = Literal["full"] | bool | None
@@ -70,12 +66,11 @@ def compact(
     """
     if isinstance(sent, bool) or not isinstance(sent, int) or sent < 0:
         raise ArgumentError(f"sent = {sent!r}; must be a number of messages, 0 or more")
-    return Compactor(policy, model=model, window=window, prices=prices, format=format)._compact_safely(
-        messages, sent=sent
-    )
+    compactor = Compactor(policy, model=model, window=window, prices=prices, format=format)
+    return compact_safely(compactor._run, messages, sent=sent)
 
 
-class Compactor(CompactorInspection):
+class Compactor:
     """Compact a running conversation: call `compact` before each model call, `observe` after it. Thread-safe.
 
     In `view` mode the caller keeps the full history and passes it every time. In `replace` mode the caller
@@ -99,7 +94,8 @@ class Compactor(CompactorInspection):
         session: str = "",
         project: str = "",
         confined: bool = False,
-        format: str | None = None,  # noqa: A002
+        format: str | Format | None = None,  # noqa: A002
+        passes: Sequence[Pass | Propose] = (),
         summarizer: Callable[[Request], Any] | Summarizer | None = None,
         reinject: Callable[[], Mapping[str, str]] | None = None,
         on_compaction: Callable[[Compaction], None] | None = None,
@@ -112,19 +108,23 @@ class Compactor(CompactorInspection):
         self._lock = threading.RLock()
         self._late: list[float] = []
         """Usage that was reported while a compaction ran."""
+        table = add_passes(passes)
         self._run = Pipeline(
-            validate_policy(data.load_policy(policy)),
-            self._resolve_model(model, window),
-            archive if archive is not None else MemoryArchive(),
-            mode=mode,
-            wire=find_format(format) if format else None,
-            clock=clock,
+            PipelineSettings(
+                policy=validate_policy(data.load_policy(policy), table),
+                model=self._resolve_model(model, window),
+                archive=archive if archive is not None else MemoryArchive(),
+                mode=mode,
+                wire=find_format(format) if isinstance(format, str) else format,
+                clock=clock,
+                project=project,
+                confined=confined,
+                passes=table,
+            ),
+            HostInputs(summarizer=as_summarizer(summarizer) if summarizer is not None else None, reinject=reinject),
+            ConversationState(name=session, session=SessionState(policy=data.load_policy(policy).name)),
         )
-        self._run.name, self._run.project, self._run.confined = session, project, confined
-        resuming.resume_session(self._run)
-        self._run.means = HostInputs(
-            summarizer=as_summarizer(summarizer) if summarizer is not None else None, reinject=reinject
-        )
+        persist.resume_session(self._run)
 
     # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -138,27 +138,79 @@ class Compactor(CompactorInspection):
         A window given to the constructor was the old model's; give the new one's here if the table does not know it.
         """
         with self._lock:
-            run = self._run
-            family = run.model.family
-            run.model = self._resolve_model(model if model is not None else run.model, window)
-            run.session = replace(run.session, last_call=_LONG_AGO)  # another model's cache holds nothing of this
-            run.counted = (None, None)
-            if run.model.family != family:
-                run.track = None
-                run.session = replace(run.session, calibration=Calibration())
+            settings, state = self._run.settings, self._run.state
+            before = settings.model
+            settings.model = self._resolve_model(model if model is not None else before, window)
+            state.session = replace(state.session, last_call=_LONG_AGO)  # another model's cache holds nothing of this
+            if settings.model.family != before.family:
+                state.track = None
+                state.session = replace(state.session, calibration=Calibration())
+                recount_inputs(self._run)
 
     @property
     def policy(self) -> Policy:
         """The policy in force; assign another to switch."""
-        return self._run.policy
+        return self._run.settings.policy
 
     @policy.setter
     def policy(self, policy: str | Path | Policy) -> None:
         with self._lock:
-            run, before = self._run, self._run.policy
-            run.policy = validate_policy(data.load_policy(policy))
-            if run.policy.estimate != before.estimate:
-                run.track = None
+            settings, before = self._run.settings, self._run.settings.policy
+            settings.policy = validate_policy(data.load_policy(policy), settings.passes)
+            if settings.policy.estimate != before.estimate:
+                self._run.state.track = None
+                recount_inputs(self._run)
+
+    # ── what can be looked at ────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def model(self) -> ModelInfo:
+        """The model's row: window, prices, tokenizer family, thinking binding."""
+        return self._run.settings.model
+
+    @property
+    def mode(self) -> Mode:
+        """`view` or `replace`."""
+        return self._run.settings.mode
+
+    @property
+    def archive(self) -> Archive:
+        """Where originals are kept."""
+        return self._run.settings.archive
+
+    @property
+    def session(self) -> SessionState:
+        """Ledger, calibration and account; a value that never changes under you."""
+        return self._run.state.session
+
+    @property
+    def facts(self) -> Facts | None:
+        """Analyses of the conversation as last seen; None before the first compaction."""
+        return self._run.state.track.facts if self._run.state.track else None
+
+    @property
+    def learned(self) -> dict[str, float]:
+        """Tool kind → factor by which recalls made its edits count as riskier (1 to 4)."""
+        return dict(self._run.state.session.learned)
+
+    @property
+    def pending(self) -> PendingSummary | None:
+        """The summary that is being written in the background, if any."""
+        return self._run.state.pending
+
+    def view(self) -> View:
+        """Return the items and effects behind the last compaction; empty before the first."""
+        track = self._run.state.track
+        return View(track.facts.items, track.effects) if track else View((), Effects())
+
+    def last_view(self) -> list[Any]:
+        """Return the messages returned last in replace mode; empty if nothing was returned yet."""
+        return list(self._run.state.returned or ())
+
+    def view_format(self) -> Format:
+        """Return the format of the conversation; chat completions before the first compaction."""
+        track = self._run.state.track
+        return track.format if track else self._run.settings.wire or find_format("openai-chat")
 
     # ── the main way in ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -184,12 +236,14 @@ class Compactor(CompactorInspection):
         with self._lock:
             if isinstance(messages, Mapping):
                 tools = messages.get("tools") if tools is None else tools
-                wire, _ = self._run.resolve_format(messages)
+                wire, _ = resolve_format(self._run, messages)
                 system = messages.get(wire.system_key) if system is None and wire.system_key else system
             while self._late:
                 self._calibrate(self._late.pop(0))
-            self._run.count_floor(tools, system)
-            return self._compact_safely(messages, force=bool(force), full=force == "full", focus=focus, until=until)
+            count_inputs(self._run, tools, system)
+            return self._finish(
+                compact_safely(self._run, messages, force=bool(force), full=force == "full", focus=focus, until=until)
+            )
 
     async def acompact(self, messages: Any, **options: Any) -> Compaction:
         """Run `compact` in a thread, so that the event loop is not blocked. An async summarizer runs on that loop.
@@ -218,73 +272,13 @@ class Compactor(CompactorInspection):
         """
         _check_force(force, until)
         with self._lock:
-            run, callback = self._run, self.on_compaction
-            trial = Pipeline(run.policy, run.model, MemoryArchive(), mode=run.mode, wire=run.wire, clock=run.clock)
-            trial.session, trial.source, trial.returned = run.session, run.source, run.returned
-            trial.hints, trial.floor, trial.means = run.hints, run.floor, replace(run.means, summarizer=None)
-            self._run, self.on_compaction = trial, None
-            try:
-                return self._compact_safely(messages, force=bool(force), full=force == "full", focus=focus, until=until)
-            finally:
-                self._run, self.on_compaction = run, callback
+            trial = self._run.trial()
+            return compact_safely(trial, messages, force=bool(force), full=force == "full", focus=focus, until=until)
 
-    def _compact_safely(
-        self,
-        payload: Any,
-        *,
-        force: bool = False,
-        full: bool = False,
-        sent: int | None = None,
-        focus: str | None = None,
-        until: int | None = None,
-    ) -> Compaction:
-        """Run one compaction, and fail open: an internal error never reaches the caller.
-
-        After an error the session is reset to its state before the call. The view by the last good ledger is
-        returned if the conversation is unchanged, else the caller's messages as they are. `Compaction.fault`
-        holds the error.
-        """
-        run = self._run
-        wire, notes = run.resolve_format(payload)
-        if isinstance(wire.messages(payload), str):
-            return Compaction(messages=payload, format=wire.name, policy=run.policy.name, notes=notes)
-        before = run.session
-        try:
-            said = [*notes, *run.new_archive_notes(), *filter(None, [resuming.claim_session(run)])]
-            result = run.compact(payload, wire, said, force=force, full=full, sent=sent, focus=focus, until=until or 0)
-            if note := resuming.store_session(run):
-                result = replace(result, notes=(*result.notes, note))
-        except SummaryCancelled as gone:
-            run.session = before
-            result = self._fallback_result(payload, wire, str(gone))
-        except Exception as fault:  # noqa: BLE001  (the one place: an agent is never broken by us)
-            _log.exception("danshari failed open")
-            run.session = before
-            result = self._fallback_result(payload, wire, f"{type(fault).__name__}: {fault}")
-        if _log.isEnabledFor(logging.INFO):
-            _log.info("compaction", extra={"danshari": result.to_dict(texts=False)})
+    def _finish(self, result: Compaction) -> Compaction:
         if self.on_compaction is not None:
             self.on_compaction(result)
         return result
-
-    def _fallback_result(self, payload: Any, wire: Format, fault: str) -> Compaction:
-        """Return the view by the last good ledger, or else the caller's own messages, with the error."""
-        run = self._run
-        track, run.track = run.track, None
-        shown = payload
-        if track is not None and list(wire.messages(payload)) == track.messages:
-            track.resolve(run.session.ledger)
-            shown = track.write(payload)
-        changed = run.hints or (run.model.binding and bool(run.session.ledger))
-        return Compaction(
-            messages=shown,
-            format=wire.name,
-            policy=run.policy.name,
-            model=run.model.name,
-            fault=fault,
-            live=len(run.session.ledger) if shown is not payload else 0,
-            hints=wire.hints() if changed else {},
-        )
 
     # ── after the call, and later ────────────────────────────────────────────────────────────────────────────
 
@@ -307,10 +301,10 @@ class Compactor(CompactorInspection):
 
     def _calibrate(self, reported: float) -> None:
         """Update the calibration with the input tokens reported for the last view."""
-        run = self._run
-        if run.track is not None:
-            calibration = run.session.calibration.observe(reported, run.track.shown + run.floor)
-            run.session = replace(run.session, calibration=calibration)
+        state = self._run.state
+        if state.track is not None:
+            calibration = state.session.calibration.observe(reported, state.track.shown + self._run.inputs.floor)
+            state.session = replace(state.session, calibration=calibration)
 
     def recall(self, query: str, *, limit: int = 5, filters: Filters = NO_FILTERS) -> list[Passage]:
         """Find passages of archived originals, by the id that a placeholder shows or by words, path or command.
@@ -318,8 +312,8 @@ class Compactor(CompactorInspection):
         An id returns the whole original. Raises RecallError if nothing is found.
         """
         with self._lock:
-            found = recalling.recall(self._run, query, limit=limit, filters=filters)
-            resuming.store_session(self._run)
+            found = recall.recall(self._run, query, limit=limit, filters=filters)
+            persist.store_session(self._run)
             return found
 
     def recall_tools(self) -> list[dict[str, Any]]:
@@ -332,14 +326,14 @@ class Compactor(CompactorInspection):
     def run_recall(self, name: str, arguments: str | Mapping[str, Any]) -> str:
         """Answer a call of a recall tool. Wrong arguments return a text that says what to do, never an error."""
         with self._lock:
-            said = recalling.run_recall_tool(self._run, name, arguments)
-            resuming.store_session(self._run)
+            said = recall.run_recall_tool(self._run, name, arguments)
+            persist.store_session(self._run)
             return said
 
     def reset_learned(self) -> None:
         """Forget what earlier recalls changed about how readily each kind of tool result is elided."""
         with self._lock:
-            self._run.session = replace(self._run.session, learned=(), recalled=())
+            self._run.state.session = replace(self._run.state.session, learned=(), recalled=())
 
     def overflowed(self, tokens: int | None = None) -> None:
         """Report that the provider refused the last view as too long.
@@ -350,10 +344,11 @@ class Compactor(CompactorInspection):
         if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int) or tokens <= 0):
             raise ArgumentError(f"tokens = {tokens!r}; must be a positive number of tokens")
         with self._lock:
-            run = self._run
-            if run.track is not None:
-                counted, shown = float(tokens or 1.02 * run.model.window), run.track.shown + run.floor
-                run.session = replace(run.session, calibration=run.session.calibration.observe_refusal(counted, shown))
+            state = self._run.state
+            if state.track is not None:
+                counted, shown = float(tokens or 1.02 * self.model.window), state.track.shown + self._run.inputs.floor
+                calibration = state.session.calibration.observe_refusal(counted, shown)
+                state.session = replace(state.session, calibration=calibration)
 
     def undo(self) -> Compaction:
         """Undo the last committed batch of edits and return the new view.
@@ -362,8 +357,8 @@ class Compactor(CompactorInspection):
         was committed, or if `compact` was not called yet since loading or switching the model's tokenizer.
         """
         with self._lock:
-            result = restoring.undo(self._run)
-            resuming.store_session(self._run)
+            result = undo.undo(self._run)
+            persist.store_session(self._run)
             return result
 
     def pin(self, *texts: str) -> None:
@@ -371,8 +366,8 @@ class Compactor(CompactorInspection):
         if not texts or not all(isinstance(t, str) and t for t in texts):
             raise ArgumentError("pin needs one or more non-empty texts")
         with self._lock:
-            restoring.pin(self._run, texts)
-            resuming.store_session(self._run)
+            undo.pin(self._run, texts)
+            persist.store_session(self._run)
 
     def save(self) -> str:
         """Return the session as JSON text.
@@ -381,12 +376,12 @@ class Compactor(CompactorInspection):
         memory.
         """
         with self._lock:
-            return saving.dump_conversation(self._run)
+            return persist.dump_conversation(self._run)
 
     def load(self, saved: str | bytes) -> None:
         """Continue a saved session. Raises SessionError if it cannot be read, VersionError for a newer format."""
         with self._lock:
-            saving.load_saved(self._run, saved)
+            persist.load_saved(self._run, saved)
 
 
 def _check_force(force: Any, until: Any) -> None:

@@ -19,7 +19,6 @@ from danshari.shorten.line_scorer import (
     make_line_context,
     weight_family,
 )
-from danshari.shorten.reread import REREAD_REASON_PREFIX
 from danshari.shorten.text import choose_kept_lines, smooth_odds
 from danshari.shorten.text_kind import TEXT_SHAPES
 from danshari.testing import Call, Turn, conversation
@@ -139,7 +138,7 @@ def _nothing_is_hidden(view: Any, files: list[list[str]], numbered: bool) -> Non
         here = (
             {pattern.sub("", line, count=1) for line in text.split("\n")} if edit or numbered else set(text.split("\n"))
         )
-        read_again = edit is not None and edit.why.startswith(REREAD_REASON_PREFIX)
+        read_again = edit is not None and edit.reason == "shown above"
         assert not read_again or "unchanged since" in text.split("\n")[0]
         assert set(file) <= in_sight | here
         in_sight |= here
@@ -179,7 +178,7 @@ def test_parallel_reads_of_one_long_file_hide_nothing_twice(size: int, count: in
     kept = set(lines) if first is None else {line.split("| ", 1)[-1] for line in first.text.split("\n")}
     second = view.effects.texts.get(results[1])
     assert second is not None
-    assert second.why.startswith(REREAD_REASON_PREFIX)
+    assert second.reason == "shown above"
     claims = int(re.search(r"(\d+) lines are unchanged", second.why)[1])  # type: ignore[index]
     assert claims <= len(kept & set(lines)) + 2
     here = [line.split("| ", 1)[-1] for line in second.text.split("\n")[1:]]

@@ -52,14 +52,6 @@ def asks_for_hand_over(raw: bytes) -> bool:
     return b"hand-over" in raw[-6000:]
 
 
-SMALL = 'extends = "balanced"\nactive = 0.04\nmajor = 0.05\nadmit_over = 0\nsummary_seconds = 60\n'
-"""Hand-overs come early, and are waited for longer than a client waits."""
-
-
-def asks_for_hand_over(raw: bytes) -> bool:
-    return b"hand-over" in raw[-6000:]
-
-
 def test_a_switch_of_the_model_does_not_wait_on_the_loop(tmp_path: Path) -> None:
     """While a hand-over is being written, everything else goes on."""
     policy = tmp_path / "small.toml"

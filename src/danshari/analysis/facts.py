@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Literal, NamedTuple
 
 from danshari.analysis.first_seen import FirstSeen
 from danshari.analysis.lines import find_identifiers
@@ -55,21 +56,34 @@ _SUCCESS = re.compile(
 )
 _PATCH_HEADER = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _SCAN_CHARACTERS = 400
-REREAD_REASON = "the file was read again later"
-"""Why an earlier view is overtaken by a read that shows at least as much."""
+OvertakenReason = Literal["same result later", "read again later", "written anew later", "solved later", "newer plan"]
+OVERTAKEN_WORDS: dict[OvertakenReason, str] = {
+    "same result later": "the same result stands later",
+    "read again later": "the file was read again later",
+    "written anew later": "the file was written anew later",
+    "solved later": "the same command succeeded later",
+    "newer plan": "a newer plan follows",
+}
+"""The reasons in words, for people and for placeholders."""
+
+
+class Overtaken(NamedTuple):
+    """A later item that makes an earlier one needless."""
+
+    by: int
+    """Position of the later item."""
+    reason: OvertakenReason
 
 
 class Facts:
     """Analyses of one conversation; passes read them and never change them.
 
-    `tools` classifies calls, `count` estimates tokens, `weights` are those of the line scorer.
+    `tools` classifies calls, `count` estimates tokens, `weights` are those of the line scorer; without them
+    lines are chosen by plain rules.
     """
 
     def __init__(self, tools: ToolTable, count: Estimator, weights: ScorerWeights | None = None) -> None:
-        self.tools = tools
-        self.count = count
-        self.weights = weights
-        """The line scorer; None: lines are chosen by plain rules."""
+        self.tools, self.count, self.weights = tools, count, weights
         self.items: list[Item] = []
         self.index: dict[ItemId, int] = {}
         self.tokens: list[float] = []
@@ -93,8 +107,8 @@ class Facts:
         """Path → positions of results that show it."""
         self.changed: dict[str, int] = {}
         """Path → position of the last successful edit or write."""
-        self.overtaken: dict[int, tuple[int, str]] = {}
-        """Position → (position that made it needless, why)."""
+        self.overtaken: dict[int, Overtaken] = {}
+        """Position of an item that a later one made needless → that one."""
         self.changed_calls: list[int] = []
         """Calls that changed a file, ascending."""
         self.on_disk: set[int] = set()
@@ -106,10 +120,7 @@ class Facts:
         self._plan: dict[str, int] = {}
         self._moved = 0
         self.spans: dict[int, list[int]] = {}
-        """Position of a piece with a call id → first and last position of the pieces of the same call.
-
-        Ids recur (`call_0` in every turn, one id for all), so a result belongs to the oldest open call with its id.
-        """
+        """Position of a piece with a call id → first and last position of the pieces of the same call."""
         self.newest_spans: dict[str, list[int]] = {}
         """Call id → span of the newest call with that id."""
         self._placed: dict[int, str] = {}  # result → its file, named when it arrived
@@ -167,7 +178,7 @@ class Facts:
         if act.kind == "plan":
             earlier = self._plan.get(item.name)
             if earlier is not None and len(item.text) > 200:
-                self.overtaken[earlier] = (at, "a newer plan follows")
+                self.overtaken[earlier] = Overtaken(at, "newer plan")
             self._plan[item.name] = at
 
     def _add_to_call(self, at: int, item: Item) -> None:
@@ -183,7 +194,7 @@ class Facts:
 
     def _add_result(self, at: int, item: Item) -> None:
         """Record a result: its call, equal earlier results, and what it says about files and commands."""
-        calls = self._calls.get(item.call)
+        calls = self._calls.get(item.call)  # ids recur (`call_0` in every turn, one for all): the oldest open call
         if not calls:
             return
         call = next((c for c in calls if c in self.pending), calls[-1])
@@ -202,7 +213,7 @@ class Facts:
         key = (item.name, item.failed, text)
         earlier = self._same.get(key)
         if earlier is not None and len(item.text) > 200:
-            self.overtaken[earlier] = (at, "the same result stands later")
+            self.overtaken[earlier] = Overtaken(at, "same result later")
         self._same[key] = at
         if act.moves:
             self._moved += 1
@@ -224,7 +235,7 @@ class Facts:
             views = self.views.setdefault(path, [])
             for old in views:
                 if old not in self.overtaken and act.covers(self.acts[self.call_of[old]]):
-                    self.overtaken[old] = (at, REREAD_REASON)
+                    self.overtaken[old] = Overtaken(at, "read again later")
             views.append(at)
         elif act.kind in ("edit", "write") and good:
             for name in {path, *_PATCH_HEADER.findall(self.items[call].text.replace("\\n", "\n"))}:
@@ -233,7 +244,7 @@ class Facts:
             self.changed_calls.append(call)
             if act.kind == "write":
                 for old in self.views.get(path, ()):
-                    self.overtaken.setdefault(old, (at, "the file was written anew later"))
+                    self.overtaken.setdefault(old, Overtaken(at, "written anew later"))
 
     def file_key(self, act: ToolAction) -> str:
         """Return a key for the action's file; equal keys mean the same file.
@@ -248,7 +259,7 @@ class Facts:
         if succeeded:
             earlier = self._failing.pop(key, None)
             if earlier is not None:
-                self.overtaken.setdefault(earlier, (at, "the same command succeeded later"))
+                self.overtaken.setdefault(earlier, Overtaken(at, "solved later"))
         elif not good:
             if self._fails.get(key) == len(self.changed_calls):
                 self._failed_again.append(at)

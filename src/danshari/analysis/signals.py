@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from danshari.analysis.facts import Facts
 from danshari.analysis.first_seen import MIN_LINE_CHARACTERS, strip_line_number
 from danshari.analysis.phases import Phase
 from danshari.core.policy import Policy
+
+Trigger = Literal[
+    "", "every round", "gain", "cold cache", "soft line", "low density", "phase change", "forced", "asked"
+]
+"""Why proposals are weighed at a moment; empty: they are not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +40,7 @@ class Signals:
     failing: str = ""
     """The command that fails at present."""
 
-    def trigger(self, policy: Policy) -> str:
+    def trigger(self, policy: Policy) -> Trigger:
         """Return the name of the signal that asks for an evaluation now, or an empty string."""
         if policy.density and self.density < policy.density:
             return "low density"

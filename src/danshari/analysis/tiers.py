@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from danshari.analysis.facts import REREAD_REASON, Facts
+from danshari.analysis.facts import Facts
 
 Tier = Literal["conclusion", "evidence", "process", "transient"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
@@ -25,7 +25,7 @@ def tier_of(facts: Facts, at: int) -> Tier:
     if item.kind not in ("call", "result"):
         return "process"
     if at in facts.overtaken:  # a read that was read again may be leaned on by the later one
-        return "process" if facts.overtaken[at][1] == REREAD_REASON else "transient"
+        return "process" if facts.overtaken[at].reason == "read again later" else "transient"
     act = facts.act_at(at)
     kind = act.kind if act else "other"
     if kind in _CONCLUSIONS:

@@ -73,18 +73,19 @@ def _find_expired(
 ) -> dict[int, int]:
     """Return the entries past their tier's days or rounds, each with the bytes of its text."""
     due: dict[int, int] = {}
+    removable = f"SELECT entry.id, size FROM entry {_JOIN_TEXT} WHERE {_removable_condition(kept)}"
     for tier, limit in days.items():
         names = (tier, "") if tier == "process" else (tier, tier)
         due.update(
             base.execute(
-                f"SELECT entry.id, size FROM entry {_JOIN_TEXT} WHERE {_removable_condition(kept)} AND tier IN (?, ?) AND at < ?",
+                f"{removable} AND tier IN (?, ?) AND at < ?",
                 (*kept, *names, now - limit * _DAY),
             )
         )
     for tier, count in rounds.items():
         due.update(
             base.execute(
-                f"SELECT entry.id, size FROM entry {_JOIN_TEXT} WHERE {_removable_condition(kept)} AND tier = ? AND turn + ? < "
+                f"{removable} AND tier = ? AND turn + ? < "
                 "(SELECT max(turn) FROM entry e WHERE e.session = entry.session)",
                 (*kept, tier, count),
             )

@@ -54,8 +54,8 @@ _UPGRADES = {
         "CREATE TABLE IF NOT EXISTS note(session TEXT NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL, at REAL, "
         "body BLOB NOT NULL, PRIMARY KEY(session, kind)) WITHOUT ROWID",
         *(
-            f"INSERT INTO note SELECT substr(id, 1, length(id) - {len(kind) + 1}), '{kind}', version, at, body FROM session "
-            f"WHERE id LIKE 'proxy-%:{kind}'"
+            f"INSERT INTO note SELECT substr(id, 1, length(id) - {len(kind) + 1}), '{kind}', version, at, body "
+            f"FROM session WHERE id LIKE 'proxy-%:{kind}'"
             for kind in ("recalls", "branches")
         ),
         "DELETE FROM session WHERE id LIKE 'proxy-%:recalls' OR id LIKE 'proxy-%:branches'",

@@ -13,7 +13,7 @@ from danshari.archive.maintenance import last_turn
 from danshari.cli.common import PATH_TYPE, emit_json, out
 from danshari.cli.compact import read_one_session
 from danshari.errors import SessionError
-from danshari.pipeline.resume import load_stored_session
+from danshari.pipeline.persist import load_stored_session
 from danshari.replay.diagnosis import Symptom, diagnose, diagnose_stored
 
 

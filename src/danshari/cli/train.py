@@ -61,7 +61,8 @@ def train_command(paths: tuple[Path, ...], target: Path | None, dry_run: bool, r
     needed = sum(need > 0 for e in examples for block in e.blocks.values() for need in block.need)
     if needed < _MIN_NEEDED_LINES:
         raise ArgumentError(
-            f"{needed} lines in {len(sessions)} sessions were needed by a later action; {_MIN_NEEDED_LINES} are the least "
+            f"{needed} lines in {len(sessions)} sessions were needed by a later action; "
+            f"{_MIN_NEEDED_LINES} are the least "
             "to learn from: give more sessions"
         )
     folds = assign_folds(examples)

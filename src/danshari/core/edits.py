@@ -1,6 +1,6 @@
 """Edits as data, and the view that results from applying them to a conversation.
 
-An edit replaces, folds, drops, restores or inserts items. A ledger is the sequence of all edits;
+An edit replaces, folds, drops or restores items. A ledger is the sequence of all edits;
 the originals are never changed.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from danshari.core.items import (
     Conversation,
@@ -19,6 +19,14 @@ from danshari.core.items import (
     hash_strings,
 )
 
+Reason = Literal[
+    "", "cleaned", "first sight", "shown above", "line numbers",
+    "old result", "old arguments",
+    "same result later", "read again later", "written anew later", "solved later", "newer plan",
+    "room", "hand-over", "thinking", "undo", "pin", "recall",
+]  # fmt: skip
+"""Why an edit was made, for programs: by `admit` (first row), `elide`, `superseded`, and others. Empty: a pass of the
+caller's own, which says it in `why`."""
 EDIT_FORMAT = 1
 """Format number of stored edits."""
 
@@ -31,7 +39,10 @@ class Replace:
     text: str
     by: str = ""
     why: str = ""
+    """The reason in words, for people."""
     seen: ItemId = ItemId("")
+    """The newest item when the edit was committed."""
+    reason: Reason = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +61,7 @@ class Fold:
     by: str = ""
     why: str = ""
     seen: ItemId = ItemId("")
+    reason: Reason = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +73,7 @@ class Drop:
     by: str = ""
     why: str = ""
     seen: ItemId = ItemId("")
+    reason: Reason = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,42 +84,36 @@ class Restore:
     by: str = ""
     why: str = ""
     seen: ItemId = ItemId("")
+    reason: Reason = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Insert:
-    """Items that the caller's messages lack are shown after the item `after`, such as answered recall calls."""
-
-    after: ItemId
-    items: tuple[Item, ...]
-    by: str = ""
-    why: str = ""
-    seen: ItemId = ItemId("")
-
-
-Edit = Replace | Fold | Drop | Restore | Insert
+Edit = Replace | Fold | Drop | Restore
 Ledger = tuple[Edit, ...]
-_TYPES: dict[str, type[Any]] = {t.__name__.lower(): t for t in (Replace, Fold, Drop, Restore, Insert)}
+_TYPES: dict[str, type[Any]] = {t.__name__.lower(): t for t in (Replace, Fold, Drop, Restore)}
 
 
 def edit_to_dict(edit: Edit) -> dict[str, Any]:
     """Turn an edit into plain JSON values, its type under `edit`."""
-    data = asdict(edit)
-    for item in data.get("items", ()):
-        item.pop("raw", None)
-    return {"edit": type(edit).__name__.lower(), **data}
+    return {"edit": type(edit).__name__.lower(), **asdict(edit)}
 
 
 def edit_from_dict(data: Mapping[str, Any]) -> Edit:
     """Turn `edit_to_dict`'s result back into an edit; raises KeyError or TypeError on anything else."""
     fields = dict(data)
     kind = _TYPES[fields.pop("edit")]
-    if "items" in fields:
-        fields["items"] = tuple(Item(**{**item, "at": tuple(item["at"])}) for item in fields["items"])
     if "keep" in fields:
         fields["keep"] = tuple(fields["keep"])
+    if "reason" not in fields:  # danshari 0.1 told it in words only
+        fields["reason"] = _reason_in_words(fields.get("by", ""), fields.get("why", ""))
     edit: Edit = kind(**fields)
     return edit
+
+
+def _reason_in_words(by: str, why: str) -> Reason:
+    """Return the reason of an edit that was stored by danshari 0.1, as far as anything depends on it."""
+    if by == "admit":
+        return "cleaned" if why == "cleaned" else "shown above" if why.startswith("shown again") else "first sight"
+    return ""
 
 
 def digest_items(items: Iterable[Item]) -> Digest:
@@ -122,7 +129,6 @@ class Effects:
     gone: dict[int, Edit] = field(default_factory=dict)
     folds: dict[int, tuple[int, Fold]] = field(default_factory=dict)
     """Start position → (end position, Fold)."""
-    inserts: dict[int, Insert] = field(default_factory=dict)
     void: list[Edit] = field(default_factory=list)
 
     def is_shown(self, position: int) -> bool:
@@ -155,12 +161,6 @@ def _apply_edit(effects: Effects, edit: Edit, items: Sequence[Item], index: Mapp
             effects.texts.pop(at, None)
             effects.gone.pop(at, None)
             _remove_unused_folds(effects, at)
-        return True
-    if isinstance(edit, Insert):
-        at = index.get(edit.after)
-        if at is None:
-            return False
-        effects.inserts[at] = edit
         return True
     first, last = index.get(edit.first), index.get(edit.last)
     if first is None or last is None or last < first:
@@ -224,8 +224,6 @@ class View:
                     shown.append(item)
                 elif edit.text:
                     shown.append(replace(item, text=edit.text))
-            if at in self.effects.inserts:
-                shown.extend(self.effects.inserts[at].items)
         return tuple(shown)
 
 
@@ -301,6 +299,4 @@ def _targets(edit: Edit, items: Sequence[Item], index: Mapping[ItemId, int]) -> 
     if isinstance(edit, Replace | Restore):
         at = index[edit.id]
         return [] if items[at].kind == "reasoning" else [at]
-    if isinstance(edit, Insert):
-        return [index[edit.after]]
     return list(range(index[edit.first], index[edit.last] + 1))

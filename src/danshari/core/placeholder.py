@@ -94,6 +94,16 @@ def render_text_ends(item: Item, head: str, tail: str) -> str:
     return "\n".join([first, head, middle, tail])
 
 
+def render_earlier_read(item: Item) -> str:
+    """Return how a head line refers to an earlier read; `earlier_read_ids` reads it back."""
+    return f"an earlier read ({recall_id(item)})"
+
+
+def has_kept_lines(text: str) -> bool:
+    """Return whether a text of ours shows lines of its original, so that it can be shortened further."""
+    return text.startswith(_HEAD_START)
+
+
 def earlier_read_ids(text: str) -> list[str]:
     """Return the recall ids of earlier reads that a shortened text refers to in its head line."""
     head = text.split("\n", 1)[0]

@@ -123,7 +123,7 @@ class ProviderApi:
     def hint_changes(
         self,
         hints: Mapping[str, Any],
-        values: Mapping[str, Any],
+        values: Mapping[str, Any],  # noqa: ARG002
         headers: Mapping[str, str],  # noqa: ARG002
     ) -> tuple[dict[str, Any], dict[str, str]]:
         """Return the body fields and headers by which a request carries a compaction's hints."""

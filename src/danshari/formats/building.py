@@ -24,6 +24,7 @@ def group_items(items: Sequence[Item]) -> Iterator[tuple[str, list[Item]]]:
 
 
 def parse_call_arguments(item: Item, lost: list[str]) -> dict[str, Any]:
+    """Return a call's arguments as an object; other text is carried under `input`, with a note."""
     data = parse_arguments(item.text)
     if not data and item.text.strip() not in ("", "{}"):
         lost.append(f"call {item.call}: arguments are no JSON object; carried under `input`")

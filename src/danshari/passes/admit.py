@@ -7,13 +7,15 @@ ledger makes the same bytes.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from danshari.analysis.facts import Facts
 from danshari.analysis.lines import is_source, text_ends
 from danshari.analysis.terminal import CLEANED_KINDS, clean_terminal_output
-from danshari.core.edits import Effects, Replace
+from danshari.core.edits import Effects, Reason, Replace
 from danshari.core.placeholder import is_compacted_text, render_kept_lines, render_text_ends
 from danshari.core.policy import Policy
-from danshari.shorten.reread import REREAD_REASON_PREFIX, find_unchanged_lines
+from danshari.shorten.reread import find_unchanged_lines
 from danshari.shorten.text import (
     choose_kept_lines,
     is_thin_selection,
@@ -37,17 +39,28 @@ def admit(facts: Facts, effects: Effects, policy: Policy, at: int) -> Replace | 
         return None
     act = facts.act_at(at)
     kind = act.kind if act else "other"
-    text, why = (
-        _admit_file(facts, effects, at, policy) if kind in FILE_TOOL_KINDS else _admit_output(facts, at, kind, policy)
-    )
-    return Replace(id=item.id, text=text, by="admit", why=why) if why and text.strip() else None
+    if kind in FILE_TOOL_KINDS:
+        short = _admit_file(facts, effects, at, policy)
+    else:
+        short = _admit_output(facts, at, kind, policy)
+    if short is None or not short.text.strip():
+        return None
+    return Replace(id=item.id, text=short.text, by="admit", reason=short.reason, why=short.why)
 
 
-def _admit_output(facts: Facts, at: int, kind: str, policy: Policy) -> tuple[str, str]:
-    """Clean the output of a run, search or listing, and shorten it if it is too long; return (text, reason)."""
+class Short(NamedTuple):
+    """What first sight shows in place of a text."""
+
+    text: str
+    reason: Reason
+    why: str
+    """The reason in words."""
+
+
+def _admit_output(facts: Facts, at: int, kind: str, policy: Policy) -> Short | None:
+    """Clean the output of a run, search or listing, and shorten it if it is too long; None if it stays as it is."""
     item = facts.items[at]
     text = clean_terminal_output(item.text) if kind in CLEANED_KINDS else item.text
-    why = "cleaned" if text != item.text else ""
     outsized = 0 < policy.admit_any < len(text)
     if outsized or (
         0 < policy.admit_over < len(text) and kind in CLEANED_KINDS and not _is_readable_source(kind, text)
@@ -55,12 +68,13 @@ def _admit_output(facts: Facts, at: int, kind: str, policy: Policy) -> tuple[str
         keep = policy.admit_any // 4 if outsized and kind not in CLEANED_KINDS else policy.admit_keep
         short = squeeze(facts, at, keep, policy, note=_narrowing_hint(kind), text=text)
         if short is not None and len(short) < len(text):
-            return short, f"first sight of {len(item.text)} characters from {item.name or kind}"
-    return text, why
+            why = f"first sight of {len(item.text)} characters from {item.name or kind}"
+            return Short(short, "first sight", why)
+    return Short(text, "cleaned", "cleaned") if text != item.text else None
 
 
-def _admit_file(facts: Facts, effects: Effects, at: int, policy: Policy) -> tuple[str, str]:
-    """Shorten a read of a file; return (text, reason).
+def _admit_file(facts: Facts, effects: Effects, at: int, policy: Policy) -> Short | None:
+    """Shorten a read of a file; None if it stays as it is.
 
     Lines that an earlier read still shows are left out, a very long read keeps its likeliest lines, and
     line numbers are thinned out.
@@ -74,7 +88,9 @@ def _admit_file(facts: Facts, effects: Effects, at: int, policy: Policy) -> tupl
     )
     numbers = [n for n in range(len(lines)) if n not in old]
     left = sum(len(lines[n]) + 1 for n in numbers)
-    why = f"{REREAD_REASON_PREFIX}: {len(old)} lines are unchanged" if old else ""
+    whole = f"first sight of {len(item.text)} characters of a file"
+    reason: Reason = "shown above" if old else ""
+    why = f"shown again: {len(old)} lines are unchanged" if old else ""
     limits = [limit for limit in (policy.admit_read, policy.admit_any) if 0 < limit < left]
     if limits:
         room = (
@@ -85,22 +101,19 @@ def _admit_file(facts: Facts, effects: Effects, at: int, policy: Policy) -> tupl
         kept = [n for n in choose_kept_lines(facts, at, lines, room) if n not in old]
         if is_thin_selection(lines, kept, room):
             text = render_text_ends(item, *text_ends(item.text, room))
-            return (
-                (text, f"first sight of {len(item.text)} characters of a file")
-                if len(text) < len(item.text)
-                else (item.text, "")
-            )
+            return Short(text, "first sight", whole) if len(text) < len(item.text) else None
         if sum(len(lines[n]) + 1 for n in kept) < (1 - policy.margin) * left:
             numbers = kept
-            why = why or f"first sight of {len(item.text)} characters of a file"
+            reason, why = (reason, why) if reason else ("first sight", whole)
             note = f"{note}, or were left out" if note else "read the span you need to see more"
     row = facts.tool_row_at(at)
     count = number_interval(facts, at, policy) if row.numbered else 1
-    why = why or (f"one line number in {count}" if count > 1 else "")
-    if not why:
-        return item.text, ""
+    if not reason and count > 1:
+        reason, why = "line numbers", f"one line number in {count}"
+    if not reason:
+        return None
     text = render_kept_lines(item, numbers, [lines[n] for n in numbers], note=note, total=len(lines), every=count)
-    return (text, why) if len(item.text) - len(text) >= _MIN_SAVING else (item.text, "")
+    return Short(text, reason, why) if len(item.text) - len(text) >= _MIN_SAVING else None
 
 
 def _is_readable_source(kind: str, text: str) -> bool:

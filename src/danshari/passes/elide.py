@@ -12,9 +12,9 @@ from functools import partial
 from danshari.analysis.facts import Facts
 from danshari.analysis.tiers import tier_of
 from danshari.core.edits import Effects, Replace
-from danshari.core.placeholder import is_compacted_text
+from danshari.core.placeholder import has_kept_lines, is_compacted_text
 from danshari.core.policy import Policy
-from danshari.planning.planner import Proposal
+from danshari.planning.proposal import Proposal
 from danshari.shorten.arguments import shorten_arguments, write_placeholder
 from danshari.shorten.reread import has_dependent_read
 from danshari.shorten.text import squeeze
@@ -51,7 +51,7 @@ def _is_shortened(edit: Replace, force: bool) -> bool:
 
     An admitted item may be shortened once more; under force any but a placeholder may.
     """
-    return edit.by != "admit" and not (force and not edit.text.startswith("{"))
+    return edit.by != "admit" and not (force and has_kept_lines(edit.text))
 
 
 def _recent_files(facts: Facts, policy: Policy) -> set[str]:
@@ -116,7 +116,7 @@ def _make_proposal(facts: Facts, at: int, policy: Policy, freed: float, budget: 
         write = partial(_write_telling_lines, facts, at, budget, note, policy)
     act = facts.act_at(at)
     fault = 1.0 if not act or act.kind != "read" else 0.5 if facts.is_stale(at) else 2.0
-    return Proposal(at=at, freed=freed, by="elide", why="old result", write=write, fault=fault)
+    return Proposal(at=at, freed=freed, by="elide", reason="old result", why="old result", write=write, fault=fault)
 
 
 def _write_telling_lines(facts: Facts, at: int, budget: int, note: str, policy: Policy) -> str | None:
@@ -143,4 +143,4 @@ def _propose_arguments(facts: Facts, at: int, policy: Policy, force: bool) -> Pr
         return None
     size = len(facts.items[at].text)
     freed = facts.tokens[at] * max(size - _PLACEHOLDER_SIZE, 0) / size
-    return Proposal(at=at, freed=freed, by="elide", why="old arguments", write=write)
+    return Proposal(at=at, freed=freed, by="elide", reason="old arguments", why="old arguments", write=write)

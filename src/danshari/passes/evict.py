@@ -8,7 +8,7 @@ from danshari.analysis.facts import Facts
 from danshari.core.edits import Effects
 from danshari.core.policy import Policy
 from danshari.planning.laws import is_protected
-from danshari.planning.planner import Proposal
+from danshari.planning.proposal import Proposal
 
 
 def evict(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterator[Proposal]:
@@ -25,7 +25,9 @@ def evict(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterat
         for at in span:
             edit = effects.texts.get(at)
             freed += facts.tokens[at] if edit is None else facts.count(edit.text)
-        yield Proposal(at=first, until=last, freed=freed, by="evict", why="nothing else fits", write=lambda: "")
+        yield Proposal(
+            at=first, until=last, freed=freed, by="evict", reason="room", why="nothing else fits", write=lambda: ""
+        )
 
 
 def _complete_rounds(facts: Facts) -> Iterator[tuple[int, int]]:

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from danshari.analysis.facts import Facts
+from danshari.analysis.facts import OVERTAKEN_WORDS, Facts
 from danshari.core.edits import Effects
 from danshari.core.policy import Policy
-from danshari.planning.planner import Proposal
+from danshari.planning.proposal import Proposal
 from danshari.shorten.arguments import write_placeholder
 
 
 def propose_superseded(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterator[Proposal]:
     """Propose placeholders for items that a later, fully shown item replaces."""
     recent = facts.recent_from(policy.keep_rounds if not force else min(policy.keep_rounds, 1))
-    for at, (by, why) in facts.overtaken.items():
+    for at, (by, reason) in facts.overtaken.items():
         while by in facts.overtaken:
-            by = facts.overtaken[by][0]
+            by = facts.overtaken[by].by
         item = facts.items[at]
         if len(item.text) <= policy.max_length or item.turn >= recent or not _is_shown_whole(effects, by):
             continue
@@ -35,14 +35,15 @@ def propose_superseded(facts: Facts, effects: Effects, policy: Policy, force: bo
             at=at,
             freed=freed,
             by="superseded",
-            why=why,
+            reason=reason,
+            why=OVERTAKEN_WORDS[reason],
             fault=0.3,
             needs=by,
-            write=partial(write_placeholder, facts, at, policy, gist=why),
+            write=partial(write_placeholder, facts, at, policy, gist=OVERTAKEN_WORDS[reason]),
         )
 
 
 def _is_shown_whole(effects: Effects, at: int) -> bool:
     """Return whether the item at `at` is shown whole, apart from terminal escapes."""
     edit = effects.texts.get(at)
-    return at not in effects.gone and (edit is None or (edit.by == "admit" and edit.why == "cleaned"))
+    return at not in effects.gone and (edit is None or edit.reason == "cleaned")

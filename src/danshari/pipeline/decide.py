@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from danshari import data
 from danshari.analysis.facts import Facts
+from danshari.analysis.signals import Trigger
 from danshari.core.edits import Drop, Edit, Effects, Replace, find_stale_reasoning, resolve_edits
 from danshari.core.policy import Policy
 from danshari.core.pricing import ModelInfo
 from danshari.errors import PolicyError
-from danshari.passes import PASS_NAMES, PASSES
+from danshari.passes import ADMISSION_PASS, PASS_NAMES, PASSES, Pass
 from danshari.passes.admit import admit
+from danshari.pipeline.state import PipelineSettings
 from danshari.pipeline.tracker import ConversationTrack
 from danshari.planning.laws import Refusal, check_edit, is_protected
 from danshari.planning.planner import (
-    BatchPlan,
-    Proposal,
-    Situation,
     choose_batch,
     choose_forced_batch,
-    evaluation_reason,
+    evaluation_trigger,
 )
+from danshari.planning.proposal import BatchPlan, Proposal, Situation
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,7 +41,7 @@ def admit_new_items(track: ConversationTrack, policy: Policy, since: int) -> lis
 
     Items are handled one by one, because an item may refer to another that is shortened in the same batch.
     """
-    if "admit" not in policy.passes:
+    if ADMISSION_PASS not in policy.passes:
         return []
     facts, effects = track.facts, track.effects
     newest, cleaned = facts.items[-1].id, replace(policy, margin=0.0)
@@ -57,50 +58,52 @@ def admit_new_items(track: ConversationTrack, policy: Policy, since: int) -> lis
     return edits
 
 
-def collect_proposals(facts: Facts, effects: Effects, policy: Policy, *, force: bool) -> list[Proposal]:
-    """Collect the proposals of the policy's passes, one per item. Earlier (gentler) passes win.
+def collect_proposals(
+    passes: Sequence[Pass], facts: Facts, effects: Effects, policy: Policy, *, force: bool
+) -> list[Proposal]:
+    """Collect the proposals of some passes, one per item. Earlier (gentler) passes win.
 
     A proposal that refers to another item is skipped for the next one if that item is about to change too.
-    The `evict` pass takes part under force only.
     """
     found: dict[int, list[Proposal]] = {}
-    for name in policy.passes:
-        if name in PASSES and (name != "evict" or force):
-            for proposal in PASSES[name](facts, effects, policy, force):
-                if not is_protected(facts.items[proposal.at], policy):
-                    found.setdefault(proposal.at, []).append(proposal)
+    for row in passes:
+        for proposal in row.propose(facts, effects, policy, force):
+            if not is_protected(facts.items[proposal.at], policy):
+                found.setdefault(proposal.at, []).append(proposal)
     return [next((p for p in options if p.needs not in found), options[-1]) for options in found.values()]
 
 
 def decide_edits(
     track: ConversationTrack,
+    settings: PipelineSettings,
     policy: Policy,
-    model: ModelInfo,
     situation: Situation,
-    why: str,
+    trigger: Trigger,
     ledger: Sequence[Edit],
     *,
     last: bool = True,
 ) -> Decision:
-    """Return the edits of the batch that the planner chooses now, empty if `why` is empty.
+    """Return the edits of the batch that the planner chooses now, empty if `trigger` is empty.
 
-    `last` matters under force only: False stops after the gentle stage, True goes on to placeholders and
-    dropped rounds.
+    `policy` is the one in force for this call. `last` matters under force only: False stops after the gentle stage,
+    True goes on to placeholders and dropped rounds.
     """
-    if not why:
+    if not trigger:
         return Decision()
-    facts = track.facts
+    facts, model = track.facts, settings.model
+    passes = [settings.passes[name] for name in policy.passes if name in settings.passes]
     if policy.thinking == "keep" and has_bound_thinking(track, model):
         return Decision(notes=["no edit: the policy keeps thinking that is bound to what precedes it"])
-    if why == "forced":
-        return _decide_forced(track, policy, situation, ledger, last=last)
+    if trigger == "forced":
+        return _decide_forced(track, passes, policy, situation, ledger, last=last)
     if has_bound_thinking(track, model) and not facts.is_tool_loop_closed() and policy.thinking != "hint":
         return Decision(notes=["edits wait for the end of the tool loop: its thinking is bound to what precedes it"])
+    gentle = [p for p in passes if not p.last_resort]
     found = [
         _apply_recall_factor(p, facts, situation.learned)
-        for p in collect_proposals(facts, track.effects, policy, force=False)
+        for p in collect_proposals(gentle, facts, track.effects, policy, force=False)
     ]
-    chosen = choose_batch(found, situation, policy, why)
+    chosen = choose_batch(found, situation, policy, trigger)
     decision = Decision(plan=chosen)
     _write_edits(chosen.batch, track, policy, decision)
     return decision
@@ -114,25 +117,31 @@ def _apply_recall_factor(proposal: Proposal, facts: Facts, learned: Mapping[str,
 
 
 def _decide_forced(
-    track: ConversationTrack, policy: Policy, situation: Situation, ledger: Sequence[Edit], *, last: bool
+    track: ConversationTrack,
+    passes: Sequence[Pass],
+    policy: Policy,
+    situation: Situation,
+    ledger: Sequence[Edit],
+    *,
+    last: bool,
 ) -> Decision:
     """Free the tokens needed, in three stages, each of which sees the effects of the one before.
 
-    The stages are gentle proposals, forced proposals of the same passes, and eviction of whole rounds.
+    The stages are gentle proposals, forced proposals of the same passes, and the passes of last resort.
     """
-    decision = Decision(plan=BatchPlan(why="forced"))
-    mild = replace(policy, passes=tuple(p for p in policy.passes if p != "evict"))
-    evicting = replace(policy, passes=tuple(p for p in policy.passes if p == "evict"))
+    decision = Decision(plan=BatchPlan(trigger="forced"))
+    mild = [p for p in passes if not p.last_resort]
+    harsh = [p for p in passes if p.last_resort]
     effects, freed = track.effects, 0.0
     stages = (
         (mild, False, situation.need + situation.spare),
         (mild, True, situation.need),
-        (evicting, True, situation.need),
+        (harsh, True, situation.need),
     )
     for stage, force, need in stages if last else stages[:1]:
         if freed >= need:
             continue
-        chosen = choose_forced_batch(collect_proposals(track.facts, effects, stage, force=force), need - freed)
+        chosen = choose_forced_batch(collect_proposals(stage, track.facts, effects, policy, force=force), need - freed)
         before = len(decision.edits)
         _write_edits(chosen.batch, track, policy, decision)
         if len(decision.edits) > before:
@@ -176,14 +185,15 @@ def _write_edits(batch: Iterable[Proposal], track: ConversationTrack, policy: Po
     newest = facts.items[-1].id
     for proposal in batch:
         item = facts.items[proposal.at]
+        told: dict[str, Any] = {"by": proposal.by, "why": proposal.why, "reason": proposal.reason, "seen": newest}
         if proposal.until >= 0:
             last = facts.items[proposal.until]
-            edit: Edit = Drop(first=item.id, last=last.id, by=proposal.by, why=proposal.why, seen=newest)
+            edit: Edit = Drop(first=item.id, last=last.id, **told)
         else:
             text = proposal.write()
             if text is None:
                 continue
-            edit = Replace(id=item.id, text=text, by=proposal.by, why=proposal.why, seen=newest)
+            edit = Replace(id=item.id, text=text, **told)
             shown = track.effects.texts.get(proposal.at)
             if shown is not None and len(text) >= (1 - policy.margin) * len(shown.text):
                 continue
@@ -212,23 +222,31 @@ def strip_dead_thinking(track: ConversationTrack, ledger: Sequence[Edit]) -> tup
     dead = find_stale_reasoning(ledger, effects, facts.items, facts.index)
     newest = facts.items[-1].id
     edits: list[Edit] = [
-        Replace(id=facts.items[at].id, text="", by="binding", why="its prefix changed", seen=newest)
+        Replace(id=facts.items[at].id, text="", by="binding", reason="thinking", why="its prefix changed", seen=newest)
         for at in dead
         if facts.items[at].turn < facts.turn or facts.is_tool_loop_closed()
     ]
     return edits, len(edits) < len(dead)
 
 
-def find_trigger(policy: Policy, situation: Situation, *, force: bool) -> str:
+def find_trigger(policy: Policy, situation: Situation, *, force: bool) -> Trigger:
     """Return why proposals are considered now, empty if they are not. `force` overrides the triggers."""
     if not situation.facts.items:
         return ""
-    return "forced" if force and situation.need > 0 else evaluation_reason(situation, policy)
+    return "forced" if force and situation.need > 0 else evaluation_trigger(situation, policy)
 
 
-def validate_policy(policy: Policy) -> Policy:
-    """Return the policy. Raises PolicyError if it names an unknown pass or language."""
-    known = dict.fromkeys((*PASS_NAMES, *PASSES))  # a pass of the caller's own is added to PASSES
+def validate_policy(policy: Policy, passes: Mapping[str, Pass] = PASSES) -> Policy:
+    """Return the policy with the caller's own passes in its list, before those of last resort unless they are one.
+
+    Raises PolicyError if it names an unknown pass or language.
+    """
+    for row in (row for name, row in passes.items() if name not in PASSES and name not in policy.passes):
+        names = policy.passes
+        harsh = (n for n, name in enumerate(names) if name in passes and passes[name].last_resort)
+        at = len(names) if row.last_resort else next(harsh, len(names))
+        policy = replace(policy, passes=(*names[:at], row.name, *names[at:]))
+    known = dict.fromkeys((*PASS_NAMES, *passes))
     unknown = [name for name in policy.passes if name not in known]
     if unknown:
         raise PolicyError(f"policy {policy.name}: unknown pass {unknown[0]!r}; known: {', '.join(known)}")

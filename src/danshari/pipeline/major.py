@@ -34,7 +34,7 @@ from danshari.handovers.span import HandoverSpan, make_fold, newest_messages_sta
 from danshari.handovers.survival import Survival, measure_survival
 from danshari.handovers.validate import CheckContext, collect_names
 from danshari.pipeline import masking
-from danshari.pipeline.state import ConversationState
+from danshari.pipeline.state import Pipeline
 from danshari.pipeline.summarize import SummaryContext, flatten_items
 from danshari.pipeline.tracker import ConversationTrack
 from danshari.planning.laws import check_edit
@@ -80,7 +80,7 @@ class HandoverDraft:
     A summarizer may then improve the document. `finish` turns it into a Fold.
     """
 
-    run: ConversationState
+    run: Pipeline
     span: HandoverSpan
     why: str
     asked: bool = False
@@ -100,9 +100,9 @@ class HandoverDraft:
         counts as at least 2,500 characters, or as half of the text replaced if that is less.
         """
         run = self.run
-        assert run.track is not None
-        self.track = run.track
-        facts, policy, places = self.facts, run.policy, self.span.places
+        assert run.state.track is not None
+        self.track = run.state.track
+        facts, policy, places = self.facts, run.settings.policy, self.span.places
         size = sum(len(facts.items[at].text) for at in places)
         self.wanted = ExtractionOptions(
             size=min(policy.handover, max(int(_HANDOVER_SHARE * size), min(_MIN_HANDOVER_CHARS, size // 2))),
@@ -126,14 +126,14 @@ class HandoverDraft:
         live = self._active_folds()
         if not live:
             return None
-        if self.run.session.handover is not None:
-            return self.run.session.handover
+        if self.run.state.session.handover is not None:
+            return self.run.state.session.handover
         read = parse_handover(live[-1].text, data.load_phrases())
         return replace(read, fields={name: read[name] for name in MODEL_FIELDS}) if read else None
 
     def _read_live_state(self) -> Mapping[str, str]:
         """Call the host's `reinject` hook and return its texts by label. An error becomes a note."""
-        hook = self.run.means.reinject
+        hook = self.run.inputs.reinject
         try:
             return dict(hook() or {}) if hook else {}
         except (TypeError, ValueError, LookupError, AttributeError, RuntimeError, OSError) as error:
@@ -169,9 +169,15 @@ class HandoverDraft:
         shown = self.track.write(run.source_payload(payload, self.track))
         wire = self.track.format
         return SummaryContext(
-            wire=wire, messages=list(wire.messages(shown)), payload=payload, system=run.means.system,
-            tools=run.means.tools, policy=run.policy, model=run.model.name, hints=wire.hints() if run.hints else {},
-        )  # fmt: skip
+            wire=wire,
+            messages=list(wire.messages(shown)),
+            payload=payload,
+            system=run.inputs.system,
+            tools=run.inputs.tools,
+            policy=run.settings.policy,
+            model=run.settings.model.name,
+            hints=wire.hints() if run.state.hints else {},
+        )
 
     def start_ladder(self) -> Generator[SummaryQuestion, Reply, SummaryOutcome]:
         """Start the generator that asks a summarizer step by step, with the steps that are possible now."""
@@ -187,10 +193,12 @@ class HandoverDraft:
 
         No request is made without a summarizer, or after too many failures in a row unless the user asked.
         """
-        run, policy, facts = self.run, self.run.policy, self.facts
-        tries = policy.tries if run.means.summarizer is not None else 0
-        if tries and run.session.failures >= MAX_SUMMARY_FAILURES and not self.asked:
-            self.rungs.append(Rung(name="breaker", ok=False, why=f"{run.session.failures} summaries failed in a row"))
+        run, policy, facts = self.run, self.run.settings.policy, self.facts
+        tries = policy.tries if run.inputs.summarizer is not None else 0
+        if tries and run.state.session.failures >= MAX_SUMMARY_FAILURES and not self.asked:
+            self.rungs.append(
+                Rung(name="breaker", ok=False, why=f"{run.state.session.failures} summaries failed in a row")
+            )
             tries = 0
         if not tries:
             return SummaryPlan(prompt="", warm=False, transcripts=(), tries=0, turn=facts.turn, retry="")
@@ -205,7 +213,7 @@ class HandoverDraft:
 
     def _fill_prompt(self) -> str:
         """Fill the hand-over prompt template with the request, language, size limit and focus."""
-        policy, language = self.run.policy, self.document.language
+        policy, language = self.run.settings.policy, self.document.language
         facts, phrases = self.facts, extraction_tables().languages[language]
         mask = masking.mask_secrets if policy.mask_secrets else str
         users = [w for at in facts.users if (w := data.load_markers().human_text(facts.items[at].text).strip())]
@@ -222,7 +230,7 @@ class HandoverDraft:
     @property
     def _max_summary_chars(self) -> int:
         """Characters that a summarizer may add: twice the policy's `summary_tokens`."""
-        return 2 * self.run.policy.summary_tokens
+        return 2 * self.run.settings.policy.summary_tokens
 
     def _can_ask_warm(self) -> bool:
         """Return whether the agent's own request can carry the instruction.
@@ -231,11 +239,11 @@ class HandoverDraft:
         need.
         """
         run, facts = self.run, self.facts
-        summarizer = run.means.summarizer
-        if summarizer is None or not summarizer.same or run.policy.summary_request != "warm" or facts.pending:
+        summarizer = run.inputs.summarizer
+        if summarizer is None or not summarizer.same or run.settings.policy.summary_request != "warm" or facts.pending:
             return False
         need = self._tokens_needed()
-        free = run.model.window - run.tokens(self.track)
+        free = run.settings.model.window - run.tokens(self.track)
         if free < SUMMARY_MARGIN * need:
             self.rungs.append(
                 Rung(name="margin", ok=False, why=f"{free:,.0f} tokens free, {SUMMARY_MARGIN * need:,.0f} needed")
@@ -248,19 +256,21 @@ class HandoverDraft:
         facts = self.facts
         return float(
             facts.count(render_handover(self.document, extraction_tables().languages[self.document.language]))
-        ) + (_PROMPT_TOKENS + self.run.policy.summary_tokens)
+        ) + (_PROMPT_TOKENS + self.run.settings.policy.summary_tokens)
 
     def _build_transcripts(self) -> tuple[str, ...]:
         """Write the items of the span as plain-text parts that fit the summarizer's window with the margin."""
         run, facts = self.run, self.facts
-        assert run.means.summarizer is not None
+        assert run.inputs.summarizer is not None
         items = [facts.items[at] for at in self.span.places]
-        texts = flatten_items(items, masking.mask_secrets if run.policy.mask_secrets else str)
-        window = run.means.summarizer.window or run.model.window
+        texts = flatten_items(items, masking.mask_secrets if run.settings.policy.mask_secrets else str)
+        window = run.inputs.summarizer.window or run.settings.model.window
         room = (window - self._tokens_needed()) / SUMMARY_MARGIN
-        made = split_transcript(texts, [facts.count(t) for t in texts], room, run.policy.chunks)
+        made = split_transcript(texts, [facts.count(t) for t in texts], room, run.settings.policy.chunks)
         if not made:
-            why = f"the conversation does not fit {run.policy.chunks} requests to a window of {window:,} tokens"
+            why = (
+                f"the conversation does not fit {run.settings.policy.chunks} requests to a window of {window:,} tokens"
+            )
             self.rungs.append(Rung(name="margin", ok=False, why=why))
         return made
 
@@ -278,7 +288,7 @@ class HandoverDraft:
             limit=self._max_summary_chars,
             markers=markers,
             languages=data.load_phrases(),
-            mask=masking.mask_secrets if self.run.policy.mask_secrets else str,
+            mask=masking.mask_secrets if self.run.settings.policy.mask_secrets else str,
         )
 
     @property
@@ -300,9 +310,9 @@ class HandoverDraft:
 
         Returns None for other policies and if fewer than two items would be left to replace.
         """
-        if self.run.policy.shape != "seed":
+        if self.run.settings.policy.shape != "seed":
             return None
-        start = newest_messages_start(self.facts, self.run.policy.fallback)
+        start = newest_messages_start(self.facts, self.run.settings.policy.fallback)
         if start - self.span.first < 2:
             return None
         span = replace(self.span, last=start - 1, keep=tuple(at for at in self.span.keep if at < start))
@@ -317,7 +327,7 @@ class HandoverDraft:
             self.facts.count(f.text) for f in self._active_folds()
         )
         after = self.facts.count(self._render_text(document))
-        if after <= (1 - max(self.run.policy.margin, _MIN_FREED_SHARE)) * before:
+        if after <= (1 - max(self.run.settings.policy.margin, _MIN_FREED_SHARE)) * before:
             return ""
         return f"no major compaction: it would free {max(before - after, 0):,.0f} of {before:,.0f} tokens only"
 
@@ -343,7 +353,7 @@ class HandoverDraft:
             return major
         text = self._render_text(document)
         fold = make_fold(facts, span, text, why=self.why)
-        if broken := check_edit(fold, facts, run.policy):
+        if broken := check_edit(fold, facts, run.settings.policy):
             major.notes.append(f"no major compaction: {broken.law}: {broken.why}")
             return major
         major.edits, major.document = [fold], document
@@ -359,7 +369,7 @@ class HandoverDraft:
         its own price in dollars per million tokens, the sum is multiplied by that price over the agent's base
         price.
         """
-        prices, summarizer = self.run.model.prices, self.run.means.summarizer
+        prices, summarizer = self.run.settings.model.prices, self.run.inputs.summarizer
         rate = (summarizer.price / prices.base) if summarizer and summarizer.price and prices.base else 1.0
         return rate * sum(
             (r.read - r.cached) * prices.write + r.cached * prices.read + r.written * prices.output for r in rungs

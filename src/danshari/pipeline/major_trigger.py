@@ -11,7 +11,7 @@ from danshari.handovers.ladder import SummaryOutcome
 from danshari.handovers.span import choose_handover_span
 from danshari.pipeline.decide import Decision, estimate_freed_tokens, has_bound_thinking
 from danshari.pipeline.major import HandoverDraft, MajorResult
-from danshari.pipeline.state import ConversationState
+from danshari.pipeline.state import Pipeline
 from danshari.pipeline.summarize import (
     NO_CALLER,
     Caller,
@@ -28,19 +28,19 @@ _MIN_REPLACED_SHARE = 0.3
 """Share of the view that a compaction the user asks for should replace, at the price of a shorter tail."""
 
 
-def major_threshold(run: ConversationState) -> float:
+def major_threshold(run: Pipeline) -> float:
     """Return the tokens above which a major compaction is due if gentler passes do not free enough.
 
     That is the policy's share `major` of the usable window (window less reserve), and never less than the
     soft line.
     """
-    usable = run.model.window - run.reserve
-    soft = min(soft_line(run.model.window, run.policy), usable)
-    return max(run.policy.major * usable, soft) if run.policy.major else soft
+    usable = run.settings.model.window - run.settings.reserve
+    soft = min(soft_line(run.settings.model.window, run.settings.policy), usable)
+    return max(run.settings.policy.major * usable, soft) if run.settings.policy.major else soft
 
 
 def maybe_compact_major(
-    run: ConversationState, payload: Any, decision: Decision, *, force: bool, full: bool, focus: str, until: int
+    run: Pipeline, payload: Any, decision: Decision, *, force: bool, full: bool, focus: str, until: int
 ) -> MajorResult:
     """Make a major compaction if one is due now; otherwise return a result without edits.
 
@@ -48,9 +48,9 @@ def maybe_compact_major(
     too long if its tokens, less what the gentle edits of `decision` free, exceed `major_threshold`. With a
     `background` policy a summary is started once the view passes the soft line.
     """
-    track = run.track
+    track = run.state.track
     assert track is not None
-    if "summarize" not in run.policy.passes:
+    if "summarize" not in run.settings.policy.passes:
         return MajorResult()
     if full:
         spent = _abandon_background(run)
@@ -59,52 +59,62 @@ def maybe_compact_major(
         made.units += spent
         return made
     tokens = run.tokens(track)
-    line = min(major_threshold(run), soft_line(run.model.window, run.policy)) if force else major_threshold(run)
-    freed = estimate_freed_tokens(track, decision.edits, run.session.ledger) if tokens > line else 0.0
-    over = tokens - freed * run.session.calibration.ratio > line
-    if run.pending is not None:
-        return _use_background_summary(run, payload, over=over, hard=tokens > run.model.window - run.reserve)
+    line = (
+        min(major_threshold(run), soft_line(run.settings.model.window, run.settings.policy))
+        if force
+        else major_threshold(run)
+    )
+    freed = estimate_freed_tokens(track, decision.edits, run.state.session.ledger) if tokens > line else 0.0
+    over = tokens - freed * run.state.session.calibration.ratio > line
+    if run.state.pending is not None:
+        return _use_background_summary(
+            run, payload, over=over, hard=tokens > run.settings.model.window - run.settings.reserve
+        )
     if over:
         return compact_major(run, payload, why=f"{tokens:,.0f} tokens, over {line:,.0f}", focus=focus)
-    if run.policy.background and run.means.summarizer is not None and tokens > soft_line(run.model.window, run.policy):
-        run.pending = _start_background(run, payload)
+    if (
+        run.settings.policy.background
+        and run.inputs.summarizer is not None
+        and tokens > soft_line(run.settings.model.window, run.settings.policy)
+    ):
+        run.state.pending = _start_background(run, payload)
     return MajorResult()
 
 
 def compact_major(
-    run: ConversationState, payload: Any, *, why: str, asked: bool = False, focus: str = "", until: int = -1
+    run: Pipeline, payload: Any, *, why: str, asked: bool = False, focus: str = "", until: int = -1
 ) -> MajorResult:
     """Make a major compaction now. The result has no edits if nothing can leave or too little would be freed."""
     found = draft_handover(run, why=why, asked=asked, focus=focus, until=until)
     if isinstance(found, MajorResult):
         return found
     if futile := found.why_futile(found.document):  # then no model's answer could make it worth its price
-        run.futile_until = found.facts.turn + _REST_TURNS
+        run.state.futile_until = found.facts.turn + _REST_TURNS
         return MajorResult(notes=[*found.notes, futile])
     caller = current_caller.get() or NO_CALLER
-    return found.finish(run_ladder(found.start_ladder(), found.summary_context(payload), run.means.summarizer, caller))
+    return found.finish(run_ladder(found.start_ladder(), found.summary_context(payload), run.inputs.summarizer, caller))
 
 
 def draft_handover(
-    run: ConversationState, *, why: str, asked: bool = False, focus: str = "", until: int = -1
+    run: Pipeline, *, why: str, asked: bool = False, focus: str = "", until: int = -1
 ) -> HandoverDraft | MajorResult:
     """Choose the span to replace and extract its document.
 
     Returns a `MajorResult` without edits, with the reason in its notes, if there is nothing to do.
     """
-    track, policy = run.track, run.policy
+    track, policy = run.state.track, run.settings.policy
     assert track is not None
-    if not asked and track.facts.turn < run.futile_until:
+    if not asked and track.facts.turn < run.state.futile_until:
         return MajorResult()
-    if not asked and run.session.is_thrashing(track.facts.turn):
+    if not asked and run.state.session.is_thrashing(track.facts.turn):
         note = "no major compaction: the context filled up again right after each of the last ones"
         return MajorResult(notes=[f"{note}; what stays verbatim is too large for this window"])
-    if policy.thinking == "keep" and has_bound_thinking(track, run.model):
+    if policy.thinking == "keep" and has_bound_thinking(track, run.settings.model):
         return MajorResult(notes=["no major compaction: the policy keeps thinking that is bound to what precedes it"])
-    tail = policy.keep_tail * policy.active * run.model.window
+    tail = policy.keep_tail * policy.active * run.settings.model.window
     spans = [
         choose_handover_span(
-            track.facts, policy, tail, track.effects, until=until, outsized=_OUTSIZED_SHARE * run.model.window
+            track.facts, policy, tail, track.effects, until=until, outsized=_OUTSIZED_SHARE * run.settings.model.window
         )
     ]
     if asked:  # then a tail that holds nearly everything is no reason to do nothing
@@ -140,12 +150,12 @@ class BackgroundSummary:
     outcome: list[SummaryOutcome] = field(default_factory=list)
 
 
-def _start_background(run: ConversationState, payload: Any) -> BackgroundSummary | None:
+def _start_background(run: Pipeline, payload: Any) -> BackgroundSummary | None:
     """Start a background summary. Returns None if there is nothing to summarize."""
     found = draft_handover(run, why="in the background")
     if isinstance(found, MajorResult) or found.why_futile(found.document):
         return None
-    ladder, scene, summarizer = found.start_ladder(), found.summary_context(payload), run.means.summarizer
+    ladder, scene, summarizer = found.start_ladder(), found.summary_context(payload), run.inputs.summarizer
     box: list[SummaryOutcome] = []
     caller = Caller(loop=(current_caller.get() or NO_CALLER).loop)  # nobody waits, so nobody gives up
     thread = threading.Thread(
@@ -157,26 +167,26 @@ def _start_background(run: ConversationState, payload: Any) -> BackgroundSummary
     return BackgroundSummary(prepared=found, thread=thread, outcome=box)
 
 
-def _abandon_background(run: ConversationState) -> float:
+def _abandon_background(run: Pipeline) -> float:
     """Abandon the background summary. Returns what its answers cost, in units (base input tokens)."""
-    pending, run.pending = run.pending, None
+    pending, run.state.pending = run.state.pending, None
     return pending.prepared.cost_in_base_tokens(pending.outcome[0].rungs) if pending and pending.outcome else 0.0
 
 
-def _use_background_summary(run: ConversationState, payload: Any, *, over: bool, hard: bool) -> MajorResult:
+def _use_background_summary(run: Pipeline, payload: Any, *, over: bool, hard: bool) -> MajorResult:
     """Use the background summary if it is ready.
 
     At the hard line it is waited for, up to the policy's `summary_seconds`. If it does not come, or the
     conversation has changed, a new major compaction is made where one is due.
     """
-    pending = run.pending
+    pending = run.state.pending
     assert pending is not None
     if hard:
-        pending.thread.join(run.policy.summary_seconds)
+        pending.thread.join(run.settings.policy.summary_seconds)
     if not pending.outcome and not hard:
         return MajorResult()
-    if pending.outcome and pending.prepared.track is run.track:
-        run.pending = None
+    if pending.outcome and pending.prepared.track is run.state.track:
+        run.state.pending = None
         made: MajorResult = pending.prepared.finish(pending.outcome[0])
         return made
     note = "the background summary did not come"

@@ -1,4 +1,7 @@
-"""A running conversation as JSON text and back, with a format number."""
+"""A running conversation as JSON text and back, and as a session in an archive on disk.
+
+An archived session is loaded when a compactor starts and stored after every call.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,13 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from danshari.archive.base import entry_from_dict
+from danshari.archive.base import SessionStore, entry_from_dict
 from danshari.archive.in_memory import MemoryArchive
-from danshari.core.session import session_from_dict
+from danshari.core.edits import edit_to_dict
+from danshari.core.session import SessionState, session_from_dict
 from danshari.errors import SessionError, VersionError
-from danshari.pipeline.run import Pipeline
+from danshari.pipeline.commit import archive_all_originals
+from danshari.pipeline.state import Pipeline
 
 SAVE_FORMAT = 1
 """Format number of a saved conversation."""
@@ -18,22 +23,22 @@ SAVE_FORMAT = 1
 
 def dump_conversation(run: Pipeline) -> str:
     """Write the state as JSON text. The archive is included only if it is in memory."""
-    archive = run.archive.to_dict() if isinstance(run.archive, MemoryArchive) else None
+    archive = run.settings.archive.to_dict() if isinstance(run.settings.archive, MemoryArchive) else None
     return json.dumps({**pack_state(run), "archive": archive}, ensure_ascii=False, default=_to_jsonable)
 
 
 def pack_state(run: Pipeline, *, ledger: bool = True) -> dict[str, Any]:
     """Return the state as plain JSON values, without its archive, and without its ledger if `ledger` is False."""
-    session = replace(run.session, ledger=run.session.ledger if ledger else ())
+    session = replace(run.state.session, ledger=run.state.session.ledger if ledger else ())
     return {
         "danshari": SAVE_FORMAT,
         "session": session.to_dict(),
-        "mode": run.mode,
-        "source": run.source,
-        "returned": run.returned,
-        "pinned": list(run.policy.pinned),
-        "hints": run.hints,
-        "kept": run.kept,
+        "mode": run.settings.mode,
+        "source": run.state.source,
+        "returned": run.state.returned,
+        "pinned": list(run.settings.policy.pinned),
+        "hints": run.state.hints,
+        "kept": run.state.kept,
     }
 
 
@@ -48,7 +53,7 @@ def load_saved(run: Pipeline, saved: str | bytes) -> None:
     except (KeyError, TypeError, ValueError) as error:
         raise _unreadable_error(error) from None
     unpack_state(run, stored)
-    run.archive.put(entries)
+    run.settings.archive.put(entries)
 
 
 def unpack_state(run: Pipeline, stored: Any) -> None:
@@ -65,9 +70,11 @@ def unpack_state(run: Pipeline, stored: Any) -> None:
         raise
     except (KeyError, TypeError, ValueError) as error:
         raise _unreadable_error(error) from None
-    run.session, run.track, run.mode = session, None, mode
-    run.source, run.returned, run.hints, run.kept = source, returned, hints, kept
-    run.policy = replace(run.policy, pinned=tuple(dict.fromkeys((*run.policy.pinned, *pinned))))
+    run.state.session, run.state.track, run.settings.mode = session, None, mode
+    run.state.source, run.state.returned, run.state.hints, run.state.kept = source, returned, hints, kept
+    run.settings.policy = replace(
+        run.settings.policy, pinned=tuple(dict.fromkeys((*run.settings.policy.pinned, *pinned)))
+    )
 
 
 def _check_version(stored: Any) -> None:
@@ -83,3 +90,107 @@ def _unreadable_error(error: Exception) -> SessionError:
 
 def _to_jsonable(value: Any) -> Any:
     return value.model_dump(exclude_none=True) if hasattr(value, "model_dump") else str(value)
+
+
+# ── sessions in an archive ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def resume_session(run: Pipeline) -> None:
+    """Load the session of this name, if the archive holds one.
+
+    Raises VersionError for a newer format, SessionError if it cannot be read or was stored in another mode.
+    """
+    archive = run.settings.archive
+    if not run.state.name or not isinstance(archive, SessionStore):
+        return
+    found = archive.load_session(run.state.name)
+    if found is None:
+        return
+    version, _, edits = found
+    mode = run.settings.mode
+    state = _read_state(run.state.name, found)
+    if state.get("mode", mode) != mode:
+        raise SessionError(
+            f"session {run.state.name!r} was kept in {state['mode']} mode; this compactor has {mode} mode"
+        )
+    unpack_state(run, state)
+    run.state.stored = (version, len(edits))
+
+
+def load_stored_session(archive: SessionStore, name: str) -> SessionState | None:
+    """Return a stored session, or None if there is none. Raises SessionError if it cannot be read."""
+    found = archive.load_session(name)
+    try:
+        return session_from_dict(_read_state(name, found)["session"]) if found else None
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unreadable_session(name, error) from None
+
+
+def _read_state(name: str, found: tuple[int, str, list[str]]) -> dict[str, Any]:
+    """Parse a stored session and put its ledger back in place."""
+    _, body, edits = found
+    try:
+        state: dict[str, Any] = json.loads(body)
+        state["session"]["ledger"] = [json.loads(edit) for edit in edits]
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unreadable_session(name, error) from None
+    return state
+
+
+def _unreadable_session(name: str, error: Exception) -> SessionError:
+    if isinstance(error, SessionError):
+        return error  # it says so already
+    return SessionError(f"session {name!r} cannot be read: {type(error).__name__}: {error}")
+
+
+def claim_session(run: Pipeline) -> str:
+    """Check, before anything is archived, that no other process has stored this session since.
+
+    If one has, this conversation continues under a new name and a note is returned, else "". A session never
+    stored is checked by `store_session`.
+    """
+    archive = run.settings.archive
+    if run.state.stored == (0, 0) or not run.state.name or not isinstance(archive, SessionStore):
+        return ""
+    return "" if archive.session_version(run.state.name) == run.state.stored[0] else _rename_session(run, archive)
+
+
+def store_session(run: Pipeline) -> str:
+    """Store the session. Returns a note if it had to continue under a new name, else "".
+
+    That happens if another process has stored it since. The originals are then archived under the new name
+    too.
+    """
+    archive, session = run.settings.archive, run.state.session
+    if not run.state.name or not isinstance(archive, SessionStore):
+        return ""
+    if run.state.stored == (0, 0) and not (session.ledger or session.recalled or run.settings.mode == "replace"):
+        return ""  # nothing to take up yet: what a provider was sent is the caller's own
+    note = ""
+    while not _save_once(run, archive):
+        note = _rename_session(run, archive)
+        archive_all_originals(run)
+    return note
+
+
+def _rename_session(run: Pipeline, archive: SessionStore) -> str:
+    """Move the session to the next free name (`name~2`, `name~3`, ...) and return a note about it."""
+    before, number = run.state.name, 2
+    while archive.session_version(f"{before}~{number}"):
+        number += 1
+    run.state.name, run.state.stored = f"{before}~{number}", (0, 0)
+    return f"session {before!r} is written by another process too: this one goes on as {run.state.name!r}"
+
+
+def _save_once(run: Pipeline, archive: SessionStore) -> bool:
+    """Store the session once. Returns False if another process has stored a newer version."""
+    version, kept = run.state.stored
+    ledger = run.state.session.ledger
+    state = pack_state(run, ledger=False)
+    edits = [json.dumps(edit_to_dict(edit), ensure_ascii=True) for edit in ledger[kept:]]
+    if not archive.save_session(
+        run.state.name, version, json.dumps(state, ensure_ascii=True, default=str), edits, kept
+    ):
+        return False
+    run.state.stored = (version + 1, len(ledger))
+    return True

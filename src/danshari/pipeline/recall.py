@@ -19,7 +19,7 @@ from danshari.core.recall_tools import READ_TOOL, SEARCH_TOOL
 from danshari.core.text import parse_arguments
 from danshari.errors import DanshariError, RecallError
 from danshari.pipeline import undo as restoring
-from danshari.pipeline.run import Pipeline
+from danshari.pipeline.state import Pipeline
 
 _ID = re.compile(r"[0-9a-f]{6,32}\Z")
 _MAX_SHOWN_LINES = 12
@@ -32,7 +32,7 @@ def recall(run: Pipeline, query: str, *, limit: int = 5, filters: Filters = NO_F
     """Find passages by id or by words. Raises RecallError if nothing is found."""
     found = [_whole_passage(entry)] if (entry := _find_by_id(run, query)) else []
     if not found:  # no id: a commit hash, a number or a word of six letters a to f may look like one
-        found = run.archive.search(query, limit=limit, filters=filters)
+        found = run.settings.archive.search(query, limit=limit, filters=filters)
         if not found:
             raise RecallError(
                 f"nothing recalled for {query!r}{_describe_filters(filters)}: no archived original holds these words"
@@ -56,12 +56,16 @@ def _find_by_id(run: Pipeline, digest: str) -> Entry | None:
     if not _ID.match(digest):
         return None
     try:
-        within = Filters(session=run.name, project=run.project)
-        return run.archive.get(digest, within=within) if run.confined else run.archive.get(digest)
+        within = Filters(session=run.state.name, project=run.settings.project)
+        return (
+            run.settings.archive.get(digest, within=within)
+            if run.settings.confined
+            else run.settings.archive.get(digest)
+        )
     except RecallError:
-        for at, item in enumerate(run.track.facts.items if run.track else ()):
+        for at, item in enumerate(run.state.track.facts.items if run.state.track else ()):
             if item.digest.startswith(digest):
-                act = run.track.facts.act_at(at) if run.track else None
+                act = run.state.track.facts.act_at(at) if run.state.track else None
                 return replace(make_entry(item, act.command if act else ""), path=act.path if act else "")
     return None
 
@@ -72,21 +76,21 @@ def _count_recall(run: Pipeline, entry: Entry) -> None:
     The factor of the original's tool kind grows by 1.5, up to 4, so that its kind is elided less readily.
     Once an item was recalled as often as the policy's `recall_restore`, it is shown in full again.
     """
-    session, track = run.session, run.track
+    session, track = run.state.session, run.state.track
     counts = dict(session.recalled)
     counts[entry.digest] = counts.get(entry.digest, 0) + 1
     learned = dict(session.learned)
     kind = tool_kind(run, entry)
     learned[kind] = min(learned.get(kind, 1.0) * _RECALL_STEP, _MAX_RECALL_FACTOR)
-    run.session = replace(session, recalled=tuple(counts.items()), learned=tuple(learned.items()))
-    if track is not None and 0 < run.policy.recall_restore == counts[entry.digest]:
+    run.state.session = replace(session, recalled=tuple(counts.items()), learned=tuple(learned.items()))
+    if track is not None and 0 < run.settings.policy.recall_restore == counts[entry.digest]:
         places = [at for at in track.effects.texts if track.facts.items[at].digest == entry.digest]
         restoring.restore_items(run, track, places, (), "recall")
 
 
 def tool_kind(run: Pipeline, entry: Entry) -> str:
     """Return the kind of the tool that produced an original."""
-    return run.track.facts.tools.find_row(entry.name).kind if run.track else "other"
+    return run.state.track.facts.tools.find_row(entry.name).kind if run.state.track else "other"
 
 
 # ── as tools ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -112,16 +116,16 @@ def _answer_search(state: Pipeline, given: Mapping[str, Any]) -> str:
     query = str(given.get("query", "")).strip()
     if not query:
         raise RecallError("recall_search needs a query")
-    everywhere = bool(given.get("everywhere")) and bool(state.project)
+    everywhere = bool(given.get("everywhere")) and bool(state.settings.project)
     filters = Filters(
-        session="" if everywhere else state.name,
-        project=state.project if everywhere else "",
+        session="" if everywhere else state.state.name,
+        project=state.settings.project if everywhere else "",
         path=str(given.get("path") or ""),
         failed=bool(given["failed"]) if given.get("failed") is not None else None,
     )
     found = recall(state, query, filters=filters)
     parts = [f"{len(found)} archived passages for {query!r}, best first; recall_read shows the whole:"]
-    room = state.policy.recall_length // max(len(found), 1)
+    room = state.settings.policy.recall_length // max(len(found), 1)
     for passage in found:
         parts.append(_passage_heading(passage) + "\n" + _matching_lines(passage, query, room))
     return "\n\n".join(parts)
@@ -167,7 +171,7 @@ def _answer_read(state: Pipeline, given: Mapping[str, Any]) -> str:
     if entry is None:
         raise RecallError(f"nothing recalled for {asked!r}: no original has this id; give one of 6 hex digits or more")
     _count_recall(state, entry)
-    lines, most = entry.text.split("\n"), max(state.policy.recall_length, 200)
+    lines, most = entry.text.split("\n"), max(state.settings.policy.recall_length, 200)
     start = max(int(given.get("start") or 1), 1)
     end = max(min(int(given.get("end") or len(lines)), len(lines)), start)
     if start > len(lines):

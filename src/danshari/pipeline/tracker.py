@@ -11,7 +11,7 @@ from danshari.analysis.facts import Facts
 from danshari.analysis.tiers import tier_of
 from danshari.analysis.tools import ToolTable
 from danshari.archive.base import Entry, make_entry
-from danshari.core.edits import Drop, Edit, Effects, Fold, Insert, Replace, Restore, View, resolve_edits
+from danshari.core.edits import Drop, Edit, Effects, Fold, Replace, Restore, View, resolve_edits
 from danshari.core.items import ItemBuilder
 from danshari.core.tokens import Estimator
 from danshari.formats import Format
@@ -68,7 +68,7 @@ class ConversationTrack:
 
     def surviving_indices(self) -> list[int]:
         """List the indices of the source messages still in the view, empty if the view has a hand-over."""
-        if self.effects.folds or self.effects.inserts:
+        if self.effects.folds:
             return []
         copies = self._patches.copies
         return [at for at in range(len(self.messages)) if at not in copies or copies[at][1] is not None]
@@ -136,8 +136,6 @@ def edit_positions(track: ConversationTrack, edit: Edit) -> list[int]:
     index = track.facts.index
     if isinstance(edit, Replace | Restore):
         return [index[edit.id]] if edit.id in index else []
-    if isinstance(edit, Insert):
-        return [index[edit.after]] if edit.after in index else []
     if edit.first not in index or edit.last not in index:
         return []
     return list(range(index[edit.first], index[edit.last] + 1))

@@ -6,76 +6,14 @@ token.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import Literal
+from typing import NamedTuple
 
-from danshari.analysis.facts import Facts
+from danshari.analysis.signals import Trigger
 from danshari.core.policy import Policy
-from danshari.core.pricing import Prices, cache_savings, rewrite_cost
-
-Pressure = Literal["none", "warn", "soft", "hard"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
-    """One edit that a pass proposes: the item, the estimated tokens it frees, how to write its text."""
-
-    at: int
-    freed: float
-    by: str
-    why: str
-    write: Callable[[], str | None]
-    """Gives the new text, or None where no shorter text can be written."""
-    until: int = -1
-    """Last position of a whole-round drop; -1 for a replacement."""
-    needs: int = -1
-    """Position of an item that must be shown whole for this edit to be true; -1 for none."""
-    fault: float = 1.0
-    """Weight of the policy's fault chance for this edit."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
-    """The state of the conversation that the planner decides by; sizes are in tokens."""
-
-    facts: Facts
-    sizes: Sequence[float]
-    """Tokens of every item as the view shows it now (0 for what left)."""
-    sent: int
-    """Items before this position stood in an earlier request."""
-    prices: Prices
-    cold: bool
-    rounds_seen: int
-    rounds_left: float
-    """Rounds until the window is full at the pace so far."""
-    purse: float
-    """Units that a commit may put at risk."""
-    since_commit: int
-    signal: str = ""
-    """What the monitor asks for weighing by: low density, phase change; "" for nothing."""
-    learned: Mapping[str, float] = field(default_factory=dict)
-    """Tool kind → factor on the fault of its edits, from recalls."""
-    resting: bool = False
-    """Whether the last weighing held so much that it is not repeated yet."""
-    pressure: Pressure = "none"
-    need: float = 0.0
-    """Tokens to free under force, to come below the line that was crossed."""
-    spare: float = 0.0
-    """Tokens to free beyond that, as far as gentle means go."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchPlan:
-    """The planner's decision and its figures, in units of base input tokens."""
-
-    batch: tuple[Proposal, ...] = ()
-    held: tuple[Proposal, ...] = ()
-    earn: float = 0.0
-    cost: float = 0.0
-    faults: float = 0.0
-    why: str = ""
+from danshari.core.pricing import cache_savings, rewrite_cost
+from danshari.planning.proposal import BatchPlan, Pressure, Proposal, Situation
 
 
 def grade_pressure(tokens: float, window: int, reserve: float, policy: Policy) -> Pressure:
@@ -97,7 +35,7 @@ def soft_line(window: int, policy: Policy) -> float:
     return float(policy.token_trigger or policy.evaluate * policy.active * window)
 
 
-def evaluation_reason(situation: Situation, policy: Policy) -> str:
+def evaluation_trigger(situation: Situation, policy: Policy) -> Trigger:
     """Return the reason to evaluate proposals now, or an empty string to leave the view unchanged."""
     if policy.commit == "always":
         return "every round"
@@ -118,34 +56,41 @@ def evaluation_reason(situation: Situation, policy: Policy) -> str:
     return "gain" if situation.since_commit >= policy.cooldown else ""
 
 
-def choose_batch(proposals: Iterable[Proposal], situation: Situation, policy: Policy, why: str) -> BatchPlan:
+def choose_batch(proposals: Iterable[Proposal], situation: Situation, policy: Policy, trigger: Trigger) -> BatchPlan:
     """Choose the batch of proposals with the best net earnings, or hold all of them.
 
     A batch takes every proposal from some position to the end, because an edit invalidates the cached
-    prefix after it. With the reason "every round" all proposals are taken; a batch that frees less than
+    prefix after it. With the trigger "every round" all proposals are taken; a batch that frees less than
     `policy.least` tokens is held.
     """
     found = sorted(proposals, key=lambda p: p.at)
     if not found:
-        return BatchPlan(why=why)
-    if why == "every round":
-        return BatchPlan(batch=tuple(found), why=why)
+        return BatchPlan(trigger=trigger)
+    if trigger == "every round":
+        return BatchPlan(batch=tuple(found), trigger=trigger)
     best = _best_start(found, situation, policy)
     if best is None:
-        return BatchPlan(held=tuple(found), why=why)
+        return BatchPlan(held=tuple(found), trigger=trigger)
     start, earn, cost, faults = best
     chosen = BatchPlan(
-        batch=tuple(found[start:]), held=tuple(found[:start]), earn=earn, cost=cost, faults=faults, why=why
+        batch=tuple(found[start:]), held=tuple(found[:start]), earn=earn, cost=cost, faults=faults, trigger=trigger
     )
     if sum(p.freed for p in chosen.batch) < policy.least and not situation.cold:
-        return BatchPlan(held=tuple(found), earn=earn, cost=cost, faults=faults, why=why)
+        return BatchPlan(held=tuple(found), earn=earn, cost=cost, faults=faults, trigger=trigger)
     return chosen
 
 
-def _best_start(
-    found: Sequence[Proposal], situation: Situation, policy: Policy
-) -> tuple[int, float, float, float] | None:
-    """Return (start index, earnings, rewrite cost, fault cost) of the best batch, or None if no batch pays.
+class BestStart(NamedTuple):
+    """Where the best batch starts in the proposals, and its figures in units."""
+
+    start: int
+    earn: float
+    cost: float
+    faults: float
+
+
+def _best_start(found: Sequence[Proposal], situation: Situation, policy: Policy) -> BestStart | None:
+    """Return the start of the best batch, or None if no batch pays.
 
     For each start, net = earn - factor x cost - faults, all in units. `earn` is the freed tokens times
     the read price times the rounds expected to follow (plus their write price if the cache is cold).
@@ -159,7 +104,7 @@ def _best_start(
     before = [0.0, *accumulate(situation.sizes)]
     sent_total = before[min(situation.sent, len(before) - 1)]
     total = before[-1]
-    best: tuple[int, float, float, float] | None = None
+    best: BestStart | None = None
     best_net = 0.0
     freed = freed_sent = faults = 0.0
     for start in range(len(found) - 1, -1, -1):
@@ -173,7 +118,7 @@ def _best_start(
         earn = cache_savings(prices, freed, horizon, cold=situation.cold)
         net = earn - policy.factor * cost - faults
         if net > best_net and cost + faults <= situation.purse:
-            best_net, best = net, (start, earn, cost, faults)
+            best_net, best = net, BestStart(start, earn, cost, faults)
     return best
 
 
@@ -186,7 +131,7 @@ def choose_forced_batch(proposals: Iterable[Proposal], need: float) -> BatchPlan
             break
         batch.append(proposal)
         freed += proposal.freed
-    return BatchPlan(batch=tuple(batch), why="forced")
+    return BatchPlan(batch=tuple(batch), trigger="forced")
 
 
 def next_evaluation_turn(plan: BatchPlan, turn: int) -> int:

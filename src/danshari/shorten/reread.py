@@ -10,11 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from danshari.analysis.facts import Facts
 from danshari.core.edits import Effects
-from danshari.core.placeholder import has_tool_numbers, recall_id, strip_number_prefix
+from danshari.core.placeholder import has_tool_numbers, recall_id, render_earlier_read, strip_number_prefix
 from danshari.core.text import parse_arguments
 
-REREAD_REASON_PREFIX = "shown again"
-"""How the reason of such an edit begins."""
 _MAX_VIEWS = 4
 """Earlier reads that are looked through, the newest first."""
 _MAX_OCCURRENCES = 6
@@ -57,7 +55,7 @@ def has_dependent_read(facts: Facts, effects: Effects, at: int, since: int) -> b
     for view in facts.views.get(facts.result_file_key(at), ()):
         if view > at and facts.items[view].turn >= since:
             edit = effects.texts.get(view)
-            if edit is not None and edit.by == "admit" and edit.why.startswith(REREAD_REASON_PREFIX):
+            if edit is not None and edit.reason == "shown above":
                 return True
     return False
 
@@ -85,7 +83,7 @@ def _earlier_views(facts: Facts, effects: Effects, at: int) -> Iterator[tuple[st
         if view in effects.gone or (edit is not None and edit.by != "admit"):
             continue
         item = facts.items[view]
-        yield f"an earlier read ({recall_id(item)})", _visible_lines(item.text, edit.text if edit else None)
+        yield render_earlier_read(item), _visible_lines(item.text, edit.text if edit else None)
 
 
 def _visible_lines(source: str, text: str | None) -> list[str]:

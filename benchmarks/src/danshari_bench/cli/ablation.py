@@ -55,7 +55,8 @@ def _print(found: dict[str, Any]) -> None:
         shown.add_row(name, first["about"], *cells, *(_format_cell(row, "dollars", 2) for row in rows))
     out.print(shown)
     out.print(
-        f"{found['sessions']} sessions of {LONG_ROUNDS} rounds and more, {found['tasks']} tasks; tokens, $: of doing nothing; "
+        f"{found['sessions']} sessions of {LONG_ROUNDS} rounds and more, {found['tasks']} tasks; "
+        "tokens, $: of doing nothing; "
         "in brackets the difference to the policy as it is (* : its 95 % interval, by task, leaves out zero)",
         style="dim",
         highlight=False,

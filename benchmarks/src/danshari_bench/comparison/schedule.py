@@ -17,6 +17,7 @@ from danshari.core.edits import Effects
 from danshari.core.policy import Policy
 from danshari.core.pricing import Prices
 from danshari.formats import find_format
+from danshari.passes import GENTLE_PASSES
 from danshari.passes.admit import admit
 from danshari.pipeline.decide import collect_proposals
 from danshari.replay.prompt_cache import DEFAULT_MODEL, request_boundaries
@@ -55,7 +56,7 @@ def best_schedule(
                 if edit := admit(facts, effects, policy, place):
                     effects.texts[place] = edit
                     sizes[place] = facts.count.estimate_item("result", edit.text)
-        for proposal in collect_proposals(facts, effects, policy, force=False):
+        for proposal in collect_proposals(GENTLE_PASSES, facts, effects, policy, force=False):
             freed = min(proposal.freed, max(sizes[proposal.at] - 30.0, 0.0))
             eligible.setdefault(proposal.at, (number, freed))
         starts.append(len(facts.items))

@@ -17,9 +17,11 @@ from danshari import data
 from danshari.compactor import Compactor
 from danshari.core.edits import Effects, view
 from danshari.formats import find_format
+from danshari.passes import GENTLE_PASSES
 from danshari.pipeline.decide import collect_proposals
 from danshari.pipeline.tracker import ConversationTrack
-from danshari.planning.planner import Situation, choose_batch
+from danshari.planning.planner import choose_batch
+from danshari.planning.proposal import Situation
 from danshari.testing import Call, Turn, conversation
 
 _WIRE = find_format("openai-chat")
@@ -111,7 +113,7 @@ def _measure_planner(size: int) -> dict[str, Any]:
     track = ConversationTrack(find_format("openai-chat"), data.load_tools(), data.load_estimator("o200k"))
     track.follow(make_chat_history(400, size), ())
     policy = data.load_policy("balanced")
-    found = collect_proposals(track.facts, Effects(), policy, force=False)
+    found = collect_proposals(GENTLE_PASSES, track.facts, Effects(), policy, force=False)
     situation = Situation(
         facts=track.facts,
         sizes=track.sizes,

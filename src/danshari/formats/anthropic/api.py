@@ -14,8 +14,15 @@ from danshari.formats.recall import RecallFormat
 
 _VERSION = "2023-06-01"
 """The `anthropic-version` header (platform docs, 2026-10)."""
-_ERROR_TYPES = {400: "invalid_request_error", 401: "authentication_error", 413: "request_too_large",
-                429: "rate_limit_error", 503: "overloaded_error", 504: "timeout_error", 529: "overloaded_error"}  # fmt: skip
+_ERROR_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
 _WIDE_BETA, _WIDE_WINDOW = "context-1m", 1_000_000
 """A beta by which a request asks for a wider window than its model's row has, and that window in tokens."""
 _USAGE_FIELDS = frozenset(("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"))
@@ -34,7 +41,8 @@ class AnthropicApi(ProviderApi):
     usage_marks = (b"usage", b"error", b"message_stop")
     overflow_messages = (
         r"prompt is too long(?:: *(?P<counted>[\d,]+) tokens(?: > (?P<limit>[\d,]+))?)?",  # Bedrock and Vertex too
-        r"input length and `?max_tokens`? exceed context limit(?:: *(?P<counted>[\d,]+) \+ [\d,]+ > (?P<limit>[\d,]+))?",
+        r"input length and `?max_tokens`? exceed context limit"
+        r"(?:: *(?P<counted>[\d,]+) \+ [\d,]+ > (?P<limit>[\d,]+))?",
         r"request_too_large",  # by bytes
     )
 

@@ -1,4 +1,4 @@
-"""Gemini's generateContent API besides contents: paths with the model in them, keys, usage, errors, tools, summaries."""
+"""Gemini's generateContent API besides contents: paths that hold the model, keys, usage, errors, tools, summaries."""
 
 from __future__ import annotations
 
@@ -15,8 +15,15 @@ from danshari.formats.api import ProviderApi, TokenUsage, join_text_parts, numbe
 from danshari.formats.recall import RecallFormat
 
 _PATH = re.compile(r"/models/(?P<model>[^/:]+):(?P<method>generateContent|streamGenerateContent)/?\Z")
-_STATUSES = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 413: "INVALID_ARGUMENT",
-             429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"}  # fmt: skip
+_STATUSES = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    413: "INVALID_ARGUMENT",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
 
 
 class GeminiApi(ProviderApi):
@@ -145,8 +152,10 @@ class GeminiApi(ProviderApi):
 
     def flat_body(self, request: Request, model: str) -> dict[str, Any]:  # noqa: ARG002
         """Return one user content with the text; the model stands in the path."""
-        return {"contents": [{"role": "user", "parts": [{"text": plain_prompt(request)}]}],
-                "generationConfig": _config({}, request)}  # fmt: skip
+        return {
+            "contents": [{"role": "user", "parts": [{"text": plain_prompt(request)}]}],
+            "generationConfig": _config({}, request),
+        }
 
     def warm_body(self, request: Request, model: str) -> dict[str, Any]:  # noqa: ARG002
         """Return the agent's request with the summary's contents."""

@@ -28,7 +28,7 @@ def check_gemini(contents: Sequence[Any]) -> list[Problem]:
             continue
         parts = [as_plain_value(p) for p in content.get("parts") or ()]
         problems += _check_parts(parts, where)
-        problems += _check_pairs(merged, at, parts, where)
+        problems += _check_pairs(merged, at, where)
         if not all(is_valid_text(text) for text in collect_strings(content)):
             problems.append(Problem(rule="encoding", where=where, text="a lone surrogate cannot be sent"))
     first = merged[0]
@@ -69,12 +69,19 @@ def _check_parts(parts: Sequence[Any], where: str) -> list[Problem]:
     return found
 
 
-_BESIDE_DATA = ("thought", "thoughtSignature", "thought_signature", "videoMetadata", "video_metadata", "mediaResolution",
-                "partMetadata")  # fmt: skip
+_BESIDE_DATA = (
+    "thought",
+    "thoughtSignature",
+    "thought_signature",
+    "videoMetadata",
+    "video_metadata",
+    "mediaResolution",
+    "partMetadata",
+)
 """Fields of a part that stand beside its data."""
 
 
-def _check_pairs(contents: Sequence[Any], at: int, parts: Sequence[Any], where: str) -> list[Problem]:
+def _check_pairs(contents: Sequence[Any], at: int, where: str) -> list[Problem]:
     """Check that calls are answered in the next content, and that responses have a call right before."""
     if contents[at].get("role") == "model":
         calls = Counter(_names(contents[at], "functionCall"))
@@ -87,10 +94,8 @@ def _check_pairs(contents: Sequence[Any], at: int, parts: Sequence[Any], where: 
     before = contents[at - 1] if at else None
     asked = Counter(_names(before, "functionCall")) if isinstance(before, Mapping) else Counter[str]()
     extra = sorted((got - asked).elements())
-    found = (
-        [Problem(rule="pairing", where=where, text=f"responses without a call right before: {extra}")] if extra else []
-    )
-    return found
+    text = f"responses without a call right before: {extra}"
+    return [Problem(rule="pairing", where=where, text=text)] if extra else []
 
 
 def _names(content: Mapping[str, Any], name: str) -> list[str]:

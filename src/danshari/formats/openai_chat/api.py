@@ -13,8 +13,12 @@ from danshari.core.summary import Reply, Request
 from danshari.formats.api import ProviderApi, TokenUsage, join_text_parts, number, plain_prompt
 from danshari.formats.recall import RecallFormat
 
-_ERROR_TYPES = {400: "invalid_request_error", 401: "authentication_error", 413: "invalid_request_error",
-                429: "rate_limit_error"}  # fmt: skip
+_ERROR_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    413: "invalid_request_error",
+    429: "rate_limit_error",
+}
 _NO_MAX_TOKENS = re.compile(r"(?:gpt-5|o\d)")
 """OpenAI models that refuse `max_tokens` (API reference, 2026-10)."""
 _LIMITS = ("max_output_tokens", "max_completion_tokens", "max_tokens")
@@ -81,7 +85,7 @@ class OpenAIChatApi(OpenAIApi):
         return ChatRecallFormat()
 
     def read_usage(self, usage: Mapping[str, Any]) -> TokenUsage | None:
-        """Read a usage report, whose `prompt_tokens` include cached ones; fields that gateways add count beside them."""
+        """Read a usage report, whose `prompt_tokens` include cached ones; what gateways add counts beside them."""
         if "prompt_tokens" not in usage:
             return None
         details = usage.get("prompt_tokens_details") or {}

@@ -77,8 +77,8 @@ def join_url(base: str, path: str) -> str:
 def upstream_headers(request: ClientRequest, changed: Mapping[str, str], *, encodings: str) -> list[tuple[str, str]]:
     """Return the headers to send upstream: all but those of the connection and the proxy's own.
 
-    `changed` are headers to set. `encodings` limits `accept-encoding`: `any`; `readable`: what the proxy can read, because
-    it reads billed usage from the response; `plain`: uncompressed, because it may hide parts of the response.
+    `changed` are headers to set. `encodings` limits `accept-encoding`: `any`; `readable`: what the proxy can read,
+    because it reads billed usage from the response; `plain`: uncompressed, because it may hide parts of it.
     """
     named = {part.strip().lower().encode() for part in request.headers.get("connection", "").split(",")}
     skipped = _DROPPED_HEADERS | named | {name.encode() for name in changed}
@@ -139,9 +139,15 @@ class UpstreamClient:
         )
         self._client = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=15, ttl_dns_cache=60),
-            cookie_jar=aiohttp.DummyCookieJar(), timeout=waits, auto_decompress=False, trust_env=False,
-            skip_auto_headers=AUTOMATIC_HEADERS, max_line_size=65_536, max_field_size=65_536, read_bufsize=262_144,
-        )  # fmt: skip
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=waits,
+            auto_decompress=False,
+            trust_env=False,
+            skip_auto_headers=AUTOMATIC_HEADERS,
+            max_line_size=65_536,
+            max_field_size=65_536,
+            read_bufsize=262_144,
+        )
 
     async def close(self) -> None:
         """Close the connection pool."""
@@ -163,9 +169,13 @@ class UpstreamClient:
         assert self._client is not None
         try:
             return await self._client.request(
-                request.method, URL(target.url, encoded=True), data=data, headers=headers, allow_redirects=False,
+                request.method,
+                URL(target.url, encoded=True),
+                data=data,
+                headers=headers,
+                allow_redirects=False,
                 proxy=self._proxy_for(target.url),
-            )  # fmt: skip
+            )
         except TimeoutError:
             self._metrics.broken.labels("timeout").inc()
             if request.status:

@@ -1,4 +1,4 @@
-"""One branch of one client session: its compactor, its last request body, its totals, and how a request is compacted."""
+"""One branch of one client session: its compactor, last request body and totals, and how it compacts a request."""
 
 from __future__ import annotations
 
