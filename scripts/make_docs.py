@@ -68,7 +68,7 @@ def policy_page() -> str:
              "See [choose a policy](../guides/choose-a-policy.md).\n",
              "| field | " + " | ".join(names) + " | what it does |", "|---" * (len(names) + 2) + "|"]  # fmt: skip
     for field, text in policy_fields().items():
-        values = [_format_value(getattr(loaded[name], field)) for name in names]
+        values = [_format_value(policy_value(loaded[name], field)) for name in names]
         lines.append(f"| `{field}` | " + " | ".join(values) + f" | {text} |")
     return "\n".join(lines) + "\n"
 

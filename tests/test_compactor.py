@@ -278,7 +278,7 @@ def test_a_real_loop_with_a_model_that_refuses_what_providers_refuse() -> None:
 
 
 def test_policies_are_values() -> None:
-    mine = Policy(name="mine", keep_rounds=1)
+    mine = Policy().with_fields(name="mine", elide_keep_rounds=1)
     assert Compactor(mine).policy is mine
     assert str(Compactor(mine).compact(CHAT)).startswith("mine · openai-chat")
     assert json.loads(json.dumps(Compactor(mine).compact(CHAT).to_dict()))["policy"] == "mine"

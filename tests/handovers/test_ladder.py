@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from danshari import Compactor, Reply, Summarizer, data
 from danshari.formats import find_format
@@ -25,7 +24,7 @@ def test_a_delta_patches_named_fields() -> None:
 
 def test_a_second_delta_may_take_points_back() -> None:
     script = ScriptedSummarizer([CENT_FOUND, json.dumps({"drop": ["The ledger loses a cent in src/ledger.py."]})])
-    engine = Compactor(replace(data.load_policy("balanced"), keep_tail=0.0), model="gpt-5", summarizer=script)
+    engine = Compactor(data.load_policy("balanced").with_fields(handover_tail=0.0), model="gpt-5", summarizer=script)
     assert "loses a cent in src" in document_text(engine.compact(ledger_part(8), force="full"))
     again = engine.compact(ledger_part(14), force="full")
     assert "loses a cent in src" not in document_text(again)
@@ -35,7 +34,7 @@ def test_a_second_delta_may_take_points_back() -> None:
 
 def test_prose_becomes_notes_and_the_newer_replaces_them() -> None:
     script = ScriptedSummarizer(["STATE one: ledger read.", "STATE two: ledger mended."])
-    engine = Compactor(replace(data.load_policy("balanced"), keep_tail=0.0), model="gpt-5", summarizer=script)
+    engine = Compactor(data.load_policy("balanced").with_fields(handover_tail=0.0), model="gpt-5", summarizer=script)
     assert "STATE one" in document_text(engine.compact(ledger_part(8), force="full"))
     text = document_text(engine.compact(ledger_part(14), force="full"))
     assert "STATE two" in text
@@ -47,7 +46,7 @@ def test_a_warm_request_extends_the_main_request_byte_for_byte() -> None:
     for name in ("openai-chat", "anthropic", "openai-responses"):
         script = ScriptedSummarizer([CENT_FOUND])
         tools = [{"name": "Read"}]
-        engine = Compactor(replace(data.load_policy("balanced"), keep_tail=0.0), model="gpt-5", format=name,
+        engine = Compactor(data.load_policy("balanced").with_fields(handover_tail=0.0), model="gpt-5", format=name,
                            summarizer=Summarizer(door=script, same=True))  # fmt: skip
         source = ledger_work(format_name=name)
         key = "input" if name == "openai-responses" else "messages"
@@ -78,7 +77,7 @@ def test_a_retry_says_what_was_wrong() -> None:
 def test_the_margin_keeps_a_full_window_from_being_asked() -> None:
     """S12: less free space than 1.5 times what a call needs: no warm request."""
     source = ledger_work(14)
-    engine = Compactor(replace(data.load_policy("balanced"), keep_tail=0.0, reserve=0.0), model="gpt-5", window=6_500,
+    engine = Compactor(data.load_policy("balanced").with_fields(handover_tail=0.0, commit_reserve=0.0), model="gpt-5", window=6_500,
                        summarizer=Summarizer(door=(script := ScriptedSummarizer([CENT_FOUND])), same=True))  # fmt: skip
     result = engine.compact(source, force="full")
     assert any(r.name == "margin" and "free" in r.why for r in result.rungs)
@@ -93,14 +92,16 @@ def test_a_long_history_goes_in_pieces_each_with_the_document_so_far() -> None:
     assert parts[0].startswith("flat 1/")
     assert "src/ledger_0.py is read." in str(script.requests[1].messages)
     assert "src/ledger_1.py is read." in document_text(result)
-    refused = Compactor(replace(data.load_policy("balanced"), keep_tail=0.0), model="gpt-5",
+    refused = Compactor(data.load_policy("balanced").with_fields(handover_tail=0.0), model="gpt-5",
                         summarizer=Summarizer(door=ScriptedSummarizer([CENT_FOUND], window=900), window=100_000))  # fmt: skip
     assert refused.compact(ledger_work(), force="full").layer == "fallback"
 
 
 def test_the_breaker_opens_at_three_and_a_user_may_close_it() -> None:
     script = ScriptedSummarizer([RuntimeError("down")])
-    policy = replace(data.load_policy("balanced"), keep_tail=0.0, tries=1, evaluate=0.1, major=0.0, commit="trigger")
+    policy = data.load_policy("balanced").with_fields(
+        handover_tail=0.0, summary_tries=1, commit_evaluate=0.1, handover_above=0.0, commit_mode="trigger"
+    )
     engine = Compactor(policy, model="gpt-5", window=20_000, summarizer=script)
     names = []
     for rounds in range(4, 80, 8):

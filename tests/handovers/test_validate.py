@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,7 +72,7 @@ def test_a_delta_is_bounded_and_documents_do_not_grow() -> None:
         {"add": {"conclusions": [f"a_{n % 12} holds, point {n % 12}: " + "so it is. " * 20 for n in range(400)]}}
     )
     engine = Compactor(
-        replace(WITHOUT_TAIL, summary_tokens=2_000), model="gpt-5", summarizer=ScriptedSummarizer([many])
+        WITHOUT_TAIL.with_fields(summary_tokens=2_000), model="gpt-5", summarizer=ScriptedSummarizer([many])
     )
     source = reads(60)
     sizes = []

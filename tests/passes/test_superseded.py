@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from danshari import compact, data
 from danshari.testing import Call, Turn, conversation
@@ -11,7 +10,7 @@ from tests.support.ledger import LEDGER_BOOK, LEDGER_LINES, ledger_talk, shown_r
 
 
 def test_without_that_re_reads_point_to_the_surviving_view() -> None:
-    policy = replace(data.load_policy("balanced"), admit_again=0)
+    policy = data.load_policy("balanced").with_fields(admit_reread_over=0)
     part = Call(name="Read", arguments={"file_path": "a.py", "offset": 10, "limit": 20}, result=LEDGER_BOOK)
     whole = Call(name="Read", arguments={"file_path": "a.py"}, result=LEDGER_BOOK + "\nmore")
     old, new = shown_results(compact(ledger_talk(part, whole), policy=policy), "Read")
@@ -37,7 +36,7 @@ def test_a_view_before_a_rewrite_goes_and_one_before_an_edit_stays() -> None:
 def test_what_points_to_a_survivor_is_only_said_where_it_survives() -> None:
     reads = [Call(name="Read", arguments={"file_path": "a.py"}, result=LEDGER_LINES * 2 + f"\n{n}") for n in range(3)]
     short = [Call(name="Read", arguments={"file_path": f"{n}.py"}, result="x") for n in range(8)]
-    policy = replace(data.load_policy("balanced"), admit_again=0, keep_evidence=0.1, keep_process=0.1)
+    policy = data.load_policy("balanced").with_fields(admit_reread_over=0, elide_evidence=0.1, elide_process=0.1)
     fresh = compact(
         conversation("openai-chat", "go", [Turn(calls=(c,)) for c in (*short, *reads)]), model="gpt-5", policy=policy
     )

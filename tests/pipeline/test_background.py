@@ -25,7 +25,7 @@ def test_an_async_summarizer_runs_on_the_callers_loop() -> None:
         await asyncio.sleep(0)
         return CENT_FOUND
 
-    policy = replace(data.load_policy("balanced"), keep_tail=0.0)
+    policy = data.load_policy("balanced").with_fields(handover_tail=0.0)
 
     async def main() -> Compaction:
         mine = asyncio.get_running_loop()
@@ -39,7 +39,7 @@ def test_an_async_summarizer_runs_on_the_callers_loop() -> None:
 
 
 def test_cancelling_gives_the_summary_up_and_loses_nothing() -> None:
-    policy = replace(data.load_policy("balanced"), keep_tail=0.0)
+    policy = data.load_policy("balanced").with_fields(handover_tail=0.0)
     door = HeldDoor()
     engine = Compactor(policy, model="gpt-5", summarizer=door)
 
@@ -59,7 +59,7 @@ def test_cancelling_gives_the_summary_up_and_loses_nothing() -> None:
 
 def in_background(**knobs: float) -> Policy:
     fixed = data.load_policy("balanced")
-    fixed = replace(fixed, keep_tail=0.0, background=True, commit="trigger", passes=("summarize",))
+    fixed = fixed.with_fields(handover_tail=0.0, summary_background=True, commit_mode="trigger", passes=("summarize",))
     return replace(fixed, **knobs)  # type: ignore[arg-type]
 
 
@@ -108,7 +108,7 @@ def test_a_rewound_conversation_voids_a_background_summary() -> None:
 def test_cancelling_one_call_leaves_the_next_alone() -> None:
     door = HeldDoor()
     script = ScriptedSummarizer([door, READ_NOTE])
-    engine = Compactor(replace(WITHOUT_TAIL, tries=1), model="gpt-5", summarizer=script)
+    engine = Compactor(WITHOUT_TAIL.with_fields(summary_tries=1), model="gpt-5", summarizer=script)
 
     async def main() -> None:
         task = asyncio.create_task(engine.acompact(reads(12), force="full"))

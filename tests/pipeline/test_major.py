@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from danshari import Compactor, data
@@ -16,8 +14,8 @@ from tests.support.summaries import CENT_FOUND, ask_summarizer, document_text, l
 def test_thrash_is_noticed_and_said() -> None:
     """Refilled three times in a row right after compacting: no fourth one, and the ladder goes on below."""
     script = ScriptedSummarizer([CENT_FOUND])
-    policy = replace(
-        data.load_policy("balanced"), keep_tail=0.0, commit="trigger", token_trigger=1_500, major=0.0, handover=2_500
+    policy = data.load_policy("balanced").with_fields(
+        handover_tail=0.0, commit_mode="trigger", commit_token_trigger=1_500, handover_above=0.0, handover_size=2_500
     )
     engine = Compactor(policy, model="gpt-5", window=40_000, summarizer=script)
     notes: list[str] = []
@@ -84,12 +82,8 @@ def test_the_seed_falls_back_to_the_newest_ten_messages() -> None:
 
 def test_up_to_here_focus_language_prompt_and_model() -> None:
     script = ScriptedSummarizer([CENT_FOUND])
-    policy = replace(
-        data.load_policy("balanced"),
-        keep_tail=0.0,
-        summary_prompt="KEEP EVERY NUMBER.",
-        summary_model="small",
-        summary_effort="low",
+    policy = data.load_policy("balanced").with_fields(
+        handover_tail=0.0, summary_prompt="KEEP EVERY NUMBER.", summary_model="small", summary_effort="low"
     )
     engine = Compactor(policy, model="gpt-5", summarizer=script)
     source = ledger_work(14)
@@ -104,9 +98,9 @@ def test_up_to_here_focus_language_prompt_and_model() -> None:
             engine.compact(source, force="full", until=wrong)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="until"):
         engine.compact(source, until=4)
-    chinese = Compactor(replace(policy, language="zh"), model="gpt-5", summarizer=ScriptedSummarizer(["{}"])).compact(
-        source, force="full"
-    )
+    chinese = Compactor(
+        policy.with_fields(handover_language="zh"), model="gpt-5", summarizer=ScriptedSummarizer(["{}"])
+    ).compact(source, force="full")
     assert (
         "## 用户原话" in document_text(chinese)
         or "## 文件" in document_text(chinese)
@@ -116,7 +110,9 @@ def test_up_to_here_focus_language_prompt_and_model() -> None:
 
 def test_live_state_is_given_by_the_host_each_time() -> None:
     live = {"AGENTS.md": "Never push to main."}
-    engine = Compactor(replace(data.load_policy("balanced"), keep_tail=0.0), model="gpt-5", reinject=lambda: live)
+    engine = Compactor(
+        data.load_policy("balanced").with_fields(handover_tail=0.0), model="gpt-5", reinject=lambda: live
+    )
     assert "Never push to main." in document_text(engine.compact(ledger_part(8), force="full"))
     live["AGENTS.md"] = "Pushing is fine."
     text = document_text(engine.compact(ledger_part(14), force="full"))
@@ -131,7 +127,7 @@ def test_protected_and_pinned_rounds_stay() -> None:
         for n in range(8)
     ]
     source = conversation("openai-chat", "go", [body[0], skill, *body[1:]])
-    engine = Compactor(replace(data.load_policy("balanced"), keep_tail=0.0), model="gpt-5")
+    engine = Compactor(data.load_policy("balanced").with_fields(handover_tail=0.0), model="gpt-5")
     result = engine.compact(source, force="full")
     assert source[4] in result.messages
     engine.pin("step 3")
@@ -142,10 +138,12 @@ def test_protected_and_pinned_rounds_stay() -> None:
 
 def test_saved_and_loaded_the_document_goes_on() -> None:
     engine = Compactor(
-        replace(data.load_policy("balanced"), keep_tail=0.0), model="gpt-5", summarizer=ScriptedSummarizer([CENT_FOUND])
+        data.load_policy("balanced").with_fields(handover_tail=0.0),
+        model="gpt-5",
+        summarizer=ScriptedSummarizer([CENT_FOUND]),
     )
     engine.compact(ledger_part(8), force="full")
-    other = Compactor(replace(data.load_policy("balanced"), keep_tail=0.0), model="gpt-5")
+    other = Compactor(data.load_policy("balanced").with_fields(handover_tail=0.0), model="gpt-5")
     other.load(engine.save())
     again = other.compact(ledger_part(14), force="full")
     assert "loses a cent in src/ledger.py" in document_text(again)
@@ -155,7 +153,7 @@ def test_saved_and_loaded_the_document_goes_on() -> None:
 
 def test_an_open_call_is_no_history() -> None:
     source = ledger_work(pending=True)
-    result = Compactor(replace(data.load_policy("balanced"), keep_tail=0.0), model="gpt-5").compact(
+    result = Compactor(data.load_policy("balanced").with_fields(handover_tail=0.0), model="gpt-5").compact(
         source, force="full"
     )
     assert result.messages[-1] == source[-1]
@@ -169,7 +167,7 @@ def test_one_giant_message_and_no_user_and_only_a_hand_over() -> None:
     assert "Fix it." in giant.messages[0]["content"]
     lonely = Compactor("balanced", model="gpt-5").compact(ledger_work()[2:], force="full")
     assert lonely.ok
-    once = Compactor(replace(data.load_policy("balanced"), keep_tail=0.0), model="gpt-5").compact(
+    once = Compactor(data.load_policy("balanced").with_fields(handover_tail=0.0), model="gpt-5").compact(
         ledger_work(), force="full"
     )
     only = Compactor("balanced", model="gpt-5").compact(list(once.messages)[:2], force="full")

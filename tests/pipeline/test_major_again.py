@@ -37,7 +37,7 @@ def test_a_summarizer_is_not_paid_where_nothing_can_be_freed() -> None:
     script = ScriptedSummarizer([READ_NOTE])
     messages: list[Any] = [{"role": "user", "content": "start"}]
     engine = Compactor(
-        replace(WITHOUT_TAIL, commit="trigger", token_trigger=800, major=0.0),
+        WITHOUT_TAIL.with_fields(commit_mode="trigger", commit_token_trigger=800, handover_above=0.0),
         model="gpt-5",
         window=20_000,
         summarizer=script,
@@ -56,7 +56,7 @@ def test_hand_overs_never_overlap_whatever_the_policy() -> None:
     engine = Compactor("literal", model="gpt-5", summarizer=ScriptedSummarizer(["a_1 was read."]))
     engine.compact(source[:40], force="full")
     for policy, end in (("balanced", 70), ("literal", 90), ("architecture", len(source))):
-        engine.policy = replace(data.load_policy(policy), keep_tail=0.0)
+        engine.policy = data.load_policy(policy).with_fields(handover_tail=0.0)
         result = engine.compact(source[:end], force="full")
         assert engine.view().effects.void == []
         assert len(engine.view().effects.folds) == 1
@@ -77,7 +77,7 @@ def test_host_hooks_and_settings_that_are_wrong_do_no_harm() -> None:
         assert result.ok, result.fault
         assert result.handover is not None
     with pytest.raises(PolicyError, match="klingon"):
-        Compactor(replace(WITHOUT_TAIL, language="klingon"))
+        Compactor(WITHOUT_TAIL.with_fields(handover_language="klingon"))
     for reply in (Reply(text=None), Reply(text=b"x"), Reply(text="x", read=float("nan"))):  # type: ignore[arg-type]
         result = Compactor(WITHOUT_TAIL, model="gpt-5", summarizer=ScriptedSummarizer([reply])).compact(
             source, force="full"

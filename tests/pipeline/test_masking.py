@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 from danshari import Compactor, data, handover, handover_text
@@ -91,7 +90,7 @@ def test_secrets_are_masked_before_they_are_stored_where_the_policy_says_so(tmp_
     messages = conversation("openai-chat", "go", [Turn(calls=(call,))])
     for masks in (False, True):
         archive = SqliteArchive(tmp_path / f"{masks}.db")
-        policy = replace(data.load_policy("balanced"), mask_archive=masks)
+        policy = data.load_policy("balanced").with_fields(recall_mask_archive=masks)
         Compactor(policy, archive=archive).compact(messages)
         (stored,) = [json.loads(line)["text"] for line in list(keeping.export_archive(archive))[1:]]
         assert (key in stored) is not masks

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from danshari.core.edits import Restore
 from danshari.core.recall_tools import READ_TOOL, SEARCH_TOOL, SYSTEM_PROMPT_HINT
 from danshari.testing import Call, Turn, conversation
 
-POLICY = replace(data.load_policy("literal"), placeholder="full", name="short")
+POLICY = data.load_policy("literal").with_fields(elide_placeholder="full", name="short")
 
 
 def body(n: int) -> str:
@@ -72,7 +71,7 @@ def test_the_definitions_are_what_the_providers_take(wire: str) -> None:
 
 
 def test_a_search_is_short_and_a_read_gives_a_span_and_says_how_to_go_on() -> None:
-    made = engine(policy=replace(POLICY, recall_length=1500))
+    made = engine(policy=POLICY.with_fields(recall_length=1500))
     found = made.run_recall(SEARCH_TOOL, {"query": "step_3_44"})
     assert len(found) < 2500
     assert "45| def step_3_44(ledger): return 44" in found
@@ -119,7 +118,9 @@ def test_only_failures_are_found_when_asked_for() -> None:
 
 def test_what_was_recalled_stays_while_fresh_and_goes_later() -> None:
     recalled = Call(name=READ_TOOL, arguments={"id": "abcdef123456"}, result=body(99))
-    policy = replace(data.load_policy("balanced"), commit="always", keep_rounds=2, keep_process=0.0, keep_files=0)
+    policy = data.load_policy("balanced").with_fields(
+        commit_mode="always", elide_keep_rounds=2, elide_process=0.0, elide_keep_files=0
+    )
     for later, kept in ((4, True), (9, False)):
         messages = conversation("openai-chat", "go", [Turn(calls=(recalled,)), *turns(later)])
         shown = Compactor(policy).compact(messages).messages
@@ -129,7 +130,7 @@ def test_what_was_recalled_stays_while_fresh_and_goes_later() -> None:
 def test_an_item_recalled_again_and_again_is_shown_at_its_place() -> None:
     made = engine()
     id_ = made.recall("step_0_5")[0].entry.id
-    for _ in range(POLICY.recall_restore - 1):
+    for _ in range(POLICY.recall.restore - 1):
         made.run_recall(READ_TOOL, {"id": id_})
     assert any(isinstance(e, Restore) and e.by == "recall" for e in made.session.ledger)
     assert made.learned == {"read": pytest.approx(1.5**3)}
@@ -144,8 +145,7 @@ def test_an_item_recalled_again_and_again_is_shown_at_its_place() -> None:
 
 
 def test_a_kind_that_is_recalled_is_elided_less_readily() -> None:
-    policy = replace(data.load_policy("balanced"), keep_rounds=1, keep_files=0, cooldown=1, least=100, keep_process=0.0,
-                     recall_restore=0)  # fmt: skip
+    policy = data.load_policy("balanced").with_fields(elide_keep_rounds=1, elide_keep_files=0, commit_cooldown=1, commit_least=100, elide_process=0.0, recall_restore=0)  # fmt: skip
     made = Compactor(policy, model="claude-opus-4-5")
     made.compact(conversation("openai-chat", "go", turns(3)))
     careful = Compactor(policy, model="claude-opus-4-5")

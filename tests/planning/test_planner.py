@@ -37,7 +37,7 @@ def test_the_planner_holds_what_does_not_pay_and_commits_what_does() -> None:
     assert not choose_batch([offer(results[0])], situation(facts), policy, "gain").batch
     whole = choose_batch([offer(at) for at in results[:50]], situation(facts), policy, "gain")
     assert len(whole.batch) >= 40
-    assert whole.earn > policy.factor * whole.cost
+    assert whole.earn > policy.commit.factor * whole.cost
     assert not choose_batch([offer(at) for at in results[:50]], situation(facts, purse=0.0), policy, "gain").batch
     assert choose_batch([offer(at) for at in results], situation(facts, cold=True), policy, "cold cache").cost == 0
 

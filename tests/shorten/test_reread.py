@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from danshari import Compactor, compact
 from danshari.testing import Call, Turn, conversation
@@ -41,7 +40,7 @@ def test_few_numbers_only_where_a_tool_numbers_unasked() -> None:
         text = json.dumps(result.messages, ensure_ascii=False)
         assert (f"{299:6}→" not in text) is fewer, name
         assert f"{300:6}→" in text
-    kept = Compactor(replace(POLICY, number_every=1)).compact(messages)
+    kept = Compactor(POLICY.with_fields(admit_number_every=1)).compact(messages)
     assert not kept.edits
 
 

@@ -62,7 +62,9 @@ def newest_round(step: Step) -> None:
     """The newest assistant turn is never touched; its results only at first sight."""
     shown = step.engine.view()
     edited = [at for at in step.edited() if shown.items[at].turn == shown.items[-1].turn]
-    if step.engine.policy.shape == "seed":  # it summarises everything but the system prompt, and the policy says so
+    if (
+        step.engine.policy.handover.shape == "seed"
+    ):  # it summarises everything but the system prompt, and the policy says so
         edited = [at for at in edited if not isinstance(shown.effects.gone.get(at), Fold)]
     thinking = [at for at in edited if shown.items[at].kind == "reasoning"]
     results = [at for at in edited if shown.items[at].kind != "reasoning"]
@@ -106,7 +108,7 @@ def protection(step: Step) -> None:
     """Protected tools' calls and results are never touched."""
     items = step.engine.view().items
     edited = [at for at in step.edited() if items[at].kind in ("call", "result")]
-    if step.engine.policy.shape == "seed":
+    if step.engine.policy.handover.shape == "seed":
         edited = [at for at in edited if at in step.engine.view().effects.texts]
     assert not any(items[at].name == "Skill" for at in edited)
 
@@ -127,8 +129,8 @@ def never_longer(step: Step) -> None:
 def the_purse(step: Step) -> None:
     """Where nothing forced a commit, the session costs at most (1 + purse) times doing nothing."""
     account, policy = step.engine.session.account, step.engine.policy
-    free = policy.commit != "gain" or forced_ever(step)
-    assert free or account.spent <= (1 + policy.purse) * account.untouched + 1e-6
+    free = policy.commit.mode != "gain" or forced_ever(step)
+    assert free or account.spent <= (1 + policy.commit.purse) * account.untouched + 1e-6
 
 
 def forced_ever(step: Step) -> bool:

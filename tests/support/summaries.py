@@ -73,7 +73,7 @@ def document_text(result: Compaction) -> str:
     return render_handover(result.handover, data.load_phrases()[result.handover.language])
 
 
-WITHOUT_TAIL = replace(data.load_policy("balanced"), keep_tail=0.0)
+WITHOUT_TAIL = data.load_policy("balanced").with_fields(handover_tail=0.0)
 
 
 READ_NOTE = json.dumps({"add": {"notes": ["a_5 was read."]}})

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from danshari import data
@@ -32,29 +31,28 @@ def policy_from_case(words: Mapping[str, Any]) -> Policy:
     trigger = float(words.get("trigger") or float(words.get("trigger_ratio", 0.7)) * window)
     keep = words.get("keep_recent_tools")
     protected = (*base.protected, *words.get("protected_tools", ()))
-    return replace(
-        base,
+    return base.with_fields(
         name="case",
-        commit="trigger",
-        token_trigger=int(_SAFETY * trigger),
-        major=0.0,
-        keep_rounds=int(keep) if keep is not None else 4,
-        keep_files=0,
-        max_length=int(words.get("max_tool_length", 200)),
-        keep_evidence=0.0,
-        keep_process=0.0,
-        keep_transient=0.0,
-        arguments="all",
+        commit_mode="trigger",
+        commit_token_trigger=int(_SAFETY * trigger),
+        handover_above=0.0,
+        elide_keep_rounds=int(keep) if keep is not None else 4,
+        elide_keep_files=0,
+        elide_max_length=int(words.get("max_tool_length", 200)),
+        elide_evidence=0.0,
+        elide_process=0.0,
+        elide_transient=0.0,
+        elide_arguments="all",
         admit_over=0,
-        release=0.7,
+        commit_release=0.7,
         estimate="literal",
         protected=protected,
         pinned=tuple(words.get("pinned", ())),
-        margin=0.05,
-        keep_tail=0.2 * trigger / window,
-        active=1.0,
-        handover=int(0.8 * trigger),
-        restore=0,
+        elide_margin=0.05,
+        handover_tail=0.2 * trigger / window,
+        commit_active=1.0,
+        handover_size=int(0.8 * trigger),
+        handover_restore=0,
         summary_request="flat",
         summary_tokens=min(1_000, window // 16),
         summary_model=str(words.get("summary_model", "")),
@@ -139,7 +137,7 @@ class Session:
         """Switch to a model with another window."""
         limit = input_limit or window
         line = int(_SAFETY * min(limit, float(self._words.get("trigger_ratio", 1.0)) * window))
-        self._engine.policy = replace(self._engine.policy, token_trigger=line)
+        self._engine.policy = self._engine.policy.with_fields(commit_token_trigger=line)
         self._engine.set_model(window=window)
 
     def undo(self) -> list[Any]:

@@ -15,6 +15,9 @@ Trigger = Literal[
 ]
 """Why proposals are weighed at a moment; empty: they are not."""
 
+SIGNAL_ROUNDS = 3
+"""Newest rounds that density, repeats and the forecast look at (seed 3)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signals:
@@ -42,9 +45,9 @@ class Signals:
 
     def trigger(self, policy: Policy) -> Trigger:
         """Return the name of the signal that asks for an evaluation now, or an empty string."""
-        if policy.density and self.density < policy.density:
+        if policy.commit.density and self.density < policy.commit.density:
             return "low density"
-        if policy.on_phase and self.phase_rounds == 1 and self.phase in ("repair", "verify"):
+        if policy.commit.on_phase and self.phase_rounds == 1 and self.phase in ("repair", "verify"):
             return "phase change"
         return ""
 
@@ -53,12 +56,12 @@ class Signals:
         return {**asdict(self), "density": round(self.density, 3), "growth": round(self.growth)}
 
 
-def read_signals(facts: Facts, policy: Policy, *, reported: float = 0.0, idle: float = 0.0) -> Signals:
-    """Measure the signals over the newest `density_rounds` rounds with calls.
+def read_signals(facts: Facts, *, reported: float = 0.0, idle: float = 0.0) -> Signals:
+    """Measure the signals over the newest `SIGNAL_ROUNDS` rounds with calls.
 
     `reported` is the provider's last input token count, `idle` the seconds since the last request.
     """
-    turns = facts.call_turns[-policy.density_rounds :]
+    turns = facts.call_turns[-SIGNAL_ROUNDS:]
     if not turns:
         return Signals(reported=reported, idle=idle)
     first = facts.turn_start(turns[0])
@@ -67,7 +70,7 @@ def read_signals(facts: Facts, policy: Policy, *, reported: float = 0.0, idle: f
     return Signals(
         phase=facts.phases.phase_at(facts.turn),
         phase_rounds=facts.phases.rounds_in_phase(),
-        density=_new_line_share(facts, first) if len(turns) == policy.density_rounds else 1.0,
+        density=_new_line_share(facts, first) if len(turns) == SIGNAL_ROUNDS else 1.0,
         repeats=facts.count_repeated_calls(first),
         failed_again=len(facts.find_repeat_failures(first)),
         growth=grown / len(turns),

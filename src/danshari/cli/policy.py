@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 import click
 
 from danshari import data
 from danshari.cli.common import emit_json, make_table, out
-from danshari.core.policy import policy_fields
+from danshari.core.policy import policy_fields, policy_value
 
 
 @click.group()
@@ -49,15 +48,15 @@ def policy_show_command(name: str) -> None:
 @click.argument("name", default="balanced")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def explain_command(name: str, as_json: bool) -> None:
-    """Show every knob of a policy (name or path), its value and what it does; * marks what differs from balanced."""
-    values: dict[str, Any] = asdict(data.load_policy(name))
+    """Show every field of a policy (name or path), its value and what it does; * marks what differs from balanced."""
+    policy = data.load_policy(name)
     if as_json:
-        emit_json({k: list(v) if isinstance(v, tuple) else v for k, v in values.items()})
+        emit_json(asdict(policy))
         return
-    default = asdict(data.load_policy("balanced"))
-    shown_table = make_table("knob", "value", "what it does", left=3)
+    balanced = data.load_policy("balanced")
+    shown_table = make_table("field", "value", "what it does", left=3)
     for field, text in policy_fields().items():
-        value = values[field]
+        value = policy_value(policy, field)
         shown = ", ".join(value) if isinstance(value, tuple) else str(value)
-        shown_table.add_row(field + (" *" if value != default[field] else ""), shown, text)
+        shown_table.add_row(field + (" *" if value != policy_value(balanced, field) else ""), shown, text)
     out.print(shown_table)

@@ -21,7 +21,8 @@ RECALL_TOOLS = (
         name=SEARCH_TOOL,
         description="Search what left this conversation's context: earlier tool results, file contents, command "
         "output, failed attempts. Gives the ids and the matching lines. Search with exact identifiers, paths or error "
-        "texts, before reading or running something again and before proposing an approach that may have failed already.",
+        "texts, before reading or running something again and before proposing an approach that may "
+        "have failed already.",
         parameters={
             "type": "object",
             "properties": {

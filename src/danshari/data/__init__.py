@@ -23,7 +23,7 @@ from danshari.analysis.markers import Markers, Runner
 from danshari.analysis.tools import TOOL_KINDS, ToolRow, ToolTable
 from danshari.core.handover_markdown import Phrases
 from danshari.core.line_weights import ScorerWeights, weights_from_dict
-from danshari.core.policy import Policy, make_policy
+from danshari.core.policy import Policy, make_policy, outdated_fields
 from danshari.core.pricing import ModelInfo, Prices
 from danshari.core.tokens import LITERAL_ESTIMATOR, TOKEN_FEATURES, Estimator
 from danshari.errors import ArgumentError, DanshariError, PolicyError
@@ -299,4 +299,6 @@ def _parse_policy(text: str, where: str, name: str) -> Policy:
     if isinstance(parent, str) and parent not in policy_names():
         raise PolicyError(f"{where}: extends = {parent!r}; known: {', '.join(policy_names())}")
     base = _load_preset(parent) if isinstance(parent, str) else None
+    if outdated := outdated_fields(values):
+        _log.warning("%s is written for danshari 0.1: %s; it is read all the same", where, "; ".join(outdated))
     return make_policy({"name": name, **values}, base=base, where=where)

@@ -39,7 +39,7 @@ def choose_handover_span(
     or not at all. Returns None if nothing can leave.
     """
     items = facts.items
-    if policy.shape == "seed" and _has_all_results(facts):
+    if policy.handover.shape == "seed" and _has_all_results(facts):
         first = next((at for at, item in enumerate(items) if item.role != "system"), len(items))
         end = len(items) if until < 0 else until
     else:
@@ -71,7 +71,7 @@ def _kept_positions(facts: Facts, policy: Policy, span: range) -> tuple[int, ...
     They are system texts, protected or pinned items with their call, result and reasoning, and the
     user's images.
     """
-    items, everything = facts.items, policy.shape == "seed"
+    items, everything = facts.items, policy.handover.shape == "seed"
     kept = {at for at in span if items[at].role == "system"}
     if not everything:
         kept |= {at for at in span if is_protected(items[at], policy)}

@@ -61,11 +61,11 @@ def _admit_output(facts: Facts, at: int, kind: str, policy: Policy) -> Short | N
     """Clean the output of a run, search or listing, and shorten it if it is too long; None if it stays as it is."""
     item = facts.items[at]
     text = clean_terminal_output(item.text) if kind in CLEANED_KINDS else item.text
-    outsized = 0 < policy.admit_any < len(text)
+    outsized = 0 < policy.admit.any_over < len(text)
     if outsized or (
-        0 < policy.admit_over < len(text) and kind in CLEANED_KINDS and not _is_readable_source(kind, text)
+        0 < policy.admit.over < len(text) and kind in CLEANED_KINDS and not _is_readable_source(kind, text)
     ):
-        keep = policy.admit_any // 4 if outsized and kind not in CLEANED_KINDS else policy.admit_keep
+        keep = policy.admit.any_over // 4 if outsized and kind not in CLEANED_KINDS else policy.admit.keep
         short = squeeze(facts, at, keep, policy, note=_narrowing_hint(kind), text=text)
         if short is not None and len(short) < len(text):
             why = f"first sight of {len(item.text)} characters from {item.name or kind}"
@@ -82,8 +82,8 @@ def _admit_file(facts: Facts, effects: Effects, at: int, policy: Policy) -> Shor
     item = facts.items[at]
     lines = item.text.split("\n")
     old, note = (
-        find_unchanged_lines(facts, effects, at, lines, least=policy.admit_again)
-        if policy.admit_again
+        find_unchanged_lines(facts, effects, at, lines, least=policy.admit.reread_over)
+        if policy.admit.reread_over
         else (set[int](), "")
     )
     numbers = [n for n in range(len(lines)) if n not in old]
@@ -91,18 +91,18 @@ def _admit_file(facts: Facts, effects: Effects, at: int, policy: Policy) -> Shor
     whole = f"first sight of {len(item.text)} characters of a file"
     reason: Reason = "shown above" if old else ""
     why = f"shown again: {len(old)} lines are unchanged" if old else ""
-    limits = [limit for limit in (policy.admit_read, policy.admit_any) if 0 < limit < left]
+    limits = [limit for limit in (policy.admit.read_over, policy.admit.any_over) if 0 < limit < left]
     if limits:
         room = (
-            policy.admit_any // 4
-            if 0 < policy.admit_any < left
-            else int(_BASE_SHARE * policy.admit_read + policy.admit_share * (left - policy.admit_read))
+            policy.admit.any_over // 4
+            if 0 < policy.admit.any_over < left
+            else int(_BASE_SHARE * policy.admit.read_over + policy.admit.read_share * (left - policy.admit.read_over))
         )
         kept = [n for n in choose_kept_lines(facts, at, lines, room) if n not in old]
         if is_thin_selection(lines, kept, room):
             text = render_text_ends(item, *text_ends(item.text, room))
             return Short(text, "first sight", whole) if len(text) < len(item.text) else None
-        if sum(len(lines[n]) + 1 for n in kept) < (1 - policy.margin) * left:
+        if sum(len(lines[n]) + 1 for n in kept) < (1 - policy.elide.margin) * left:
             numbers = kept
             reason, why = (reason, why) if reason else ("first sight", whole)
             note = f"{note}, or were left out" if note else "read the span you need to see more"

@@ -19,6 +19,8 @@ from danshari.shorten.arguments import shorten_arguments, write_placeholder
 from danshari.shorten.reread import has_dependent_read
 from danshari.shorten.text import squeeze
 
+_MIN_LINES_TEXT = 1_500
+"""Characters; old results up to this become placeholders, longer ones keep telling lines."""
 _PLACEHOLDER_SIZE = 260
 """Characters that a placeholder takes, for the planner's estimate."""
 _KEPT_KINDS = {"skill", "plan", "agent", "ask"}
@@ -28,9 +30,9 @@ _RECALL_FACTOR = 3
 
 def elide(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterator[Proposal]:
     """Propose short forms of results and arguments older than the policy keeps whole."""
-    recent = facts.recent_from(min(policy.keep_rounds, 1) if force else policy.keep_rounds)
+    recent = facts.recent_from(min(policy.elide.keep_rounds, 1) if force else policy.elide.keep_rounds)
     files = set() if force else _recent_files(facts, policy)
-    limit = min(policy.max_length, 200) if force else policy.max_length
+    limit = min(policy.elide.max_length, 200) if force else policy.elide.max_length
     texts, gone, items = effects.texts, effects.gone, facts.items
     for at in facts.weighty[: bisect_left(facts.weighty, facts.turn_start(recent))]:
         if at in gone or (at in texts and _is_shortened(texts[at], force)):
@@ -55,7 +57,7 @@ def _is_shortened(edit: Replace, force: bool) -> bool:
 
 
 def _recent_files(facts: Facts, policy: Policy) -> set[str]:
-    count = policy.keep_files
+    count = policy.elide.keep_files
     return set(list(facts.touched)[-count:]) if count else set()
 
 
@@ -70,13 +72,13 @@ def _propose_result(
     """
     act = facts.act_at(at)
     kind = act.kind if act else "other"
-    literal = policy.placeholder == "seed"
+    literal = policy.elide.placeholder == "seed"
     if not literal and not force and kind in _KEPT_KINDS:
         return None
     if (
         kind == "recall"
         and not literal
-        and facts.items[at].turn >= facts.recent_from(_RECALL_FACTOR * policy.keep_rounds)
+        and facts.items[at].turn >= facts.recent_from(_RECALL_FACTOR * policy.elide.keep_rounds)
     ):
         return None
     if (
@@ -92,14 +94,14 @@ def _propose_result(
     share = policy.share(tier_of(facts, at))
     if share >= 1 and not force:
         return None
-    budget = 0 if force or size <= policy.squeeze_over else int(share * size)
+    budget = 0 if force or size <= _MIN_LINES_TEXT else int(share * size)
     if earlier is not None and budget >= 0.6 * shown:
         budget = 0 if kind in ("list", "search") else -1
     if budget < 0:
         return None
     left = max(budget + 150, _PLACEHOLDER_SIZE) if budget else _PLACEHOLDER_SIZE
     freed = facts.tokens[at] * max(shown - left, 0) / max(size, 1)
-    if freed <= 0 or left > (1 - policy.margin) * shown:
+    if freed <= 0 or left > (1 - policy.elide.margin) * shown:
         return None if not literal else _make_proposal(facts, at, policy, freed, 0)
     return _make_proposal(facts, at, policy, freed, budget)
 
@@ -127,15 +129,15 @@ def _write_telling_lines(facts: Facts, at: int, budget: int, note: str, policy: 
 
 def _propose_arguments(facts: Facts, at: int, policy: Policy, force: bool) -> Proposal | None:
     """Return the proposal for the arguments of one old call, or None if they stay."""
-    if policy.arguments in ("none", "replaced") and not force:
+    if policy.elide.arguments in ("none", "replaced") and not force:
         return None
     act = facts.acts[at]
     write: Callable[[], str | None]
-    if policy.placeholder == "seed":
+    if policy.elide.placeholder == "seed":
         write = partial(write_placeholder, facts, at, policy)
     elif act.kind in _KEPT_KINDS:
         return None
-    elif policy.arguments == "all" or force:
+    elif policy.elide.arguments == "all" or force:
         write = partial(shorten_arguments, facts, at, policy, everything=True)
     elif at in facts.on_disk and act.kind == "write":
         write = partial(shorten_arguments, facts, at, policy)

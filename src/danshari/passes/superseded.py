@@ -17,17 +17,17 @@ from danshari.shorten.arguments import write_placeholder
 
 def propose_superseded(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterator[Proposal]:
     """Propose placeholders for items that a later, fully shown item replaces."""
-    recent = facts.recent_from(policy.keep_rounds if not force else min(policy.keep_rounds, 1))
+    recent = facts.recent_from(policy.elide.keep_rounds if not force else min(policy.elide.keep_rounds, 1))
     for at, (by, reason) in facts.overtaken.items():
         while by in facts.overtaken:
             by = facts.overtaken[by].by
         item = facts.items[at]
-        if len(item.text) <= policy.max_length or item.turn >= recent or not _is_shown_whole(effects, by):
+        if len(item.text) <= policy.elide.max_length or item.turn >= recent or not _is_shown_whole(effects, by):
             continue
         done = effects.texts.get(at)
         if at in effects.gone or (done is not None and done.by not in ("admit",)):
             continue
-        if item.kind == "call" and policy.arguments == "none":
+        if item.kind == "call" and policy.elide.arguments == "none":
             continue
         shown = len(done.text) if done is not None else len(item.text)
         freed = facts.tokens[at] * max(shown - 260, 0) / max(len(item.text), 1)

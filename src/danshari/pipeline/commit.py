@@ -46,14 +46,14 @@ def commit(run: Pipeline, step: Step) -> None:
 
 def _mask_edit(run: Pipeline, edit: Edit) -> Edit:
     """Mask secrets in the text that an edit writes, because the ledger is stored too."""
-    if not run.settings.policy.mask_archive or not isinstance(edit, Replace | Fold):
+    if not run.settings.policy.recall.mask_archive or not isinstance(edit, Replace | Fold):
         return edit
     return replace(edit, text=mask_secrets(edit.text))
 
 
 def _archive_entries(run: Pipeline, entries: Sequence[Entry]) -> None:
     """Store originals under this session's name, with secrets masked if the policy asks for it."""
-    if run.settings.policy.mask_archive:
+    if run.settings.policy.recall.mask_archive:
         entries = [replace(entry, text=mask_secrets(entry.text), label=mask_secrets(entry.label)) for entry in entries]
     run.settings.archive.put(
         replace(

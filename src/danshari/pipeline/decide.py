@@ -44,7 +44,7 @@ def admit_new_items(track: ConversationTrack, policy: Policy, since: int) -> lis
     if ADMISSION_PASS not in policy.passes:
         return []
     facts, effects = track.facts, track.effects
-    newest, cleaned = facts.items[-1].id, replace(policy, margin=0.0)
+    newest, cleaned = facts.items[-1].id, policy.with_fields(elide_margin=0.0)
     shown = Effects(texts=dict(effects.texts), gone=effects.gone)
     edits: list[Edit] = []
     for at in range(since, len(facts.items)):  # one by one: what an item leans on may be squeezed in this very batch
@@ -195,7 +195,7 @@ def _write_edits(batch: Iterable[Proposal], track: ConversationTrack, policy: Po
                 continue
             edit = Replace(id=item.id, text=text, **told)
             shown = track.effects.texts.get(proposal.at)
-            if shown is not None and len(text) >= (1 - policy.margin) * len(shown.text):
+            if shown is not None and len(text) >= (1 - policy.elide.margin) * len(shown.text):
                 continue
         broken = check_edit(edit, facts, policy)
         if broken is None:
@@ -250,8 +250,9 @@ def validate_policy(policy: Policy, passes: Mapping[str, Pass] = PASSES) -> Poli
     unknown = [name for name in policy.passes if name not in known]
     if unknown:
         raise PolicyError(f"policy {policy.name}: unknown pass {unknown[0]!r}; known: {', '.join(known)}")
-    if policy.language and policy.language not in data.load_phrases():
+    if policy.handover.language and policy.handover.language not in data.load_phrases():
         raise PolicyError(
-            f"policy {policy.name}: language = {policy.language!r}; known: {', '.join(data.load_phrases())}, or empty"
+            f"policy {policy.name}: language = {policy.handover.language!r}; known: {', '.join(data.load_phrases())}, "
+            "or empty"
         )
     return policy

@@ -39,6 +39,8 @@ from danshari.pipeline.summarize import SummaryContext, flatten_items
 from danshari.pipeline.tracker import ConversationTrack
 from danshari.planning.laws import check_edit
 
+_FALLBACK_MESSAGES = 10
+"""Newest messages that stay where the seed's shape gets no summary from a model (seed 2)."""
 SUMMARY_MARGIN = 1.5
 """Free space must be this many times what a summary call needs, or no model is asked (seed 3, S12)."""
 MAX_SUMMARY_FAILURES = 3
@@ -105,10 +107,10 @@ class HandoverDraft:
         facts, policy, places = self.facts, run.settings.policy, self.span.places
         size = sum(len(facts.items[at].text) for at in places)
         self.wanted = ExtractionOptions(
-            size=min(policy.handover, max(int(_HANDOVER_SHARE * size), min(_MIN_HANDOVER_CHARS, size // 2))),
-            language=policy.language,
+            size=min(policy.handover.size, max(int(_HANDOVER_SHARE * size), min(_MIN_HANDOVER_CHARS, size // 2))),
+            language=policy.handover.language,
             visible=self._visible_text(),
-            restore=min(policy.restore, int(_HANDOVER_SHARE * size)),
+            restore=min(policy.handover.restore, int(_HANDOVER_SHARE * size)),
             focus=self.focus,
         )
         live = tuple(
@@ -119,7 +121,7 @@ class HandoverDraft:
         begun = draft_document(facts, places, extraction_tables(), self.wanted, older=self._previous_document())
         self.full = begun.document.with_field("live", live)
         made = complete_document(facts, places, extraction_tables(), self.wanted, replace(begun, document=self.full))
-        self.document = self._mask_document(made) if policy.mask_secrets else made
+        self.document = self._mask_document(made) if policy.handover.mask_secrets else made
 
     def _previous_document(self) -> Handover | None:
         """Return the previous hand-over inside the span, parsed from its text if it is no longer stored."""
@@ -194,7 +196,7 @@ class HandoverDraft:
         No request is made without a summarizer, or after too many failures in a row unless the user asked.
         """
         run, policy, facts = self.run, self.run.settings.policy, self.facts
-        tries = policy.tries if run.inputs.summarizer is not None else 0
+        tries = policy.summary.tries if run.inputs.summarizer is not None else 0
         if tries and run.state.session.failures >= MAX_SUMMARY_FAILURES and not self.asked:
             self.rungs.append(
                 Rung(name="breaker", ok=False, why=f"{run.state.session.failures} summaries failed in a row")
@@ -215,7 +217,7 @@ class HandoverDraft:
         """Fill the hand-over prompt template with the request, language, size limit and focus."""
         policy, language = self.run.settings.policy, self.document.language
         facts, phrases = self.facts, extraction_tables().languages[language]
-        mask = masking.mask_secrets if policy.mask_secrets else str
+        mask = masking.mask_secrets if policy.handover.mask_secrets else str
         users = [w for at in facts.users if (w := data.load_markers().human_text(facts.items[at].text).strip())]
         holes = {
             "request": mask(users[-1][:4_000]) if users else "—",
@@ -223,14 +225,14 @@ class HandoverDraft:
             "language": phrases.name,
             "limit": str(self._max_summary_chars),
             "focus": f"\n\nFocus: {self.focus}" if self.focus else "",
-            "extra": f"\n\n{policy.summary_prompt}" if policy.summary_prompt else "",
+            "extra": f"\n\n{policy.summary.prompt}" if policy.summary.prompt else "",
         }
         return re.sub(r"\{(\w+)\}", lambda hole: holes.get(hole[1], hole[0]), data.load_prompt("handover", language))
 
     @property
     def _max_summary_chars(self) -> int:
         """Characters that a summarizer may add: twice the policy's `summary_tokens`."""
-        return 2 * self.run.settings.policy.summary_tokens
+        return 2 * self.run.settings.policy.summary.tokens
 
     def _can_ask_warm(self) -> bool:
         """Return whether the agent's own request can carry the instruction.
@@ -240,7 +242,7 @@ class HandoverDraft:
         """
         run, facts = self.run, self.facts
         summarizer = run.inputs.summarizer
-        if summarizer is None or not summarizer.same or run.settings.policy.summary_request != "warm" or facts.pending:
+        if summarizer is None or not summarizer.same or run.settings.policy.summary.request != "warm" or facts.pending:
             return False
         need = self._tokens_needed()
         free = run.settings.model.window - run.tokens(self.track)
@@ -256,21 +258,20 @@ class HandoverDraft:
         facts = self.facts
         return float(
             facts.count(render_handover(self.document, extraction_tables().languages[self.document.language]))
-        ) + (_PROMPT_TOKENS + self.run.settings.policy.summary_tokens)
+        ) + (_PROMPT_TOKENS + self.run.settings.policy.summary.tokens)
 
     def _build_transcripts(self) -> tuple[str, ...]:
         """Write the items of the span as plain-text parts that fit the summarizer's window with the margin."""
         run, facts = self.run, self.facts
         assert run.inputs.summarizer is not None
         items = [facts.items[at] for at in self.span.places]
-        texts = flatten_items(items, masking.mask_secrets if run.settings.policy.mask_secrets else str)
+        texts = flatten_items(items, masking.mask_secrets if run.settings.policy.handover.mask_secrets else str)
         window = run.inputs.summarizer.window or run.settings.model.window
         room = (window - self._tokens_needed()) / SUMMARY_MARGIN
-        made = split_transcript(texts, [facts.count(t) for t in texts], room, run.settings.policy.chunks)
+        made = split_transcript(texts, [facts.count(t) for t in texts], room, run.settings.policy.summary.chunks)
         if not made:
-            why = (
-                f"the conversation does not fit {run.settings.policy.chunks} requests to a window of {window:,} tokens"
-            )
+            chunks = run.settings.policy.summary.chunks
+            why = f"the conversation does not fit {chunks} requests to a window of {window:,} tokens"
             self.rungs.append(Rung(name="margin", ok=False, why=why))
         return made
 
@@ -288,7 +289,7 @@ class HandoverDraft:
             limit=self._max_summary_chars,
             markers=markers,
             languages=data.load_phrases(),
-            mask=masking.mask_secrets if self.run.settings.policy.mask_secrets else str,
+            mask=masking.mask_secrets if self.run.settings.policy.handover.mask_secrets else str,
         )
 
     @property
@@ -310,9 +311,9 @@ class HandoverDraft:
 
         Returns None for other policies and if fewer than two items would be left to replace.
         """
-        if self.run.settings.policy.shape != "seed":
+        if self.run.settings.policy.handover.shape != "seed":
             return None
-        start = newest_messages_start(self.facts, self.run.settings.policy.fallback)
+        start = newest_messages_start(self.facts, _FALLBACK_MESSAGES)
         if start - self.span.first < 2:
             return None
         span = replace(self.span, last=start - 1, keep=tuple(at for at in self.span.keep if at < start))
@@ -327,7 +328,7 @@ class HandoverDraft:
             self.facts.count(f.text) for f in self._active_folds()
         )
         after = self.facts.count(self._render_text(document))
-        if after <= (1 - max(self.run.settings.policy.margin, _MIN_FREED_SHARE)) * before:
+        if after <= (1 - max(self.run.settings.policy.elide.margin, _MIN_FREED_SHARE)) * before:
             return ""
         return f"no major compaction: it would free {max(before - after, 0):,.0f} of {before:,.0f} tokens only"
 

@@ -36,7 +36,7 @@ def major_threshold(run: Pipeline) -> float:
     """
     usable = run.settings.model.window - run.settings.reserve
     soft = min(soft_line(run.settings.model.window, run.settings.policy), usable)
-    return max(run.settings.policy.major * usable, soft) if run.settings.policy.major else soft
+    return max(run.settings.policy.handover.above * usable, soft) if run.settings.policy.handover.above else soft
 
 
 def maybe_compact_major(
@@ -73,7 +73,7 @@ def maybe_compact_major(
     if over:
         return compact_major(run, payload, why=f"{tokens:,.0f} tokens, over {line:,.0f}", focus=focus)
     if (
-        run.settings.policy.background
+        run.settings.policy.summary.background
         and run.inputs.summarizer is not None
         and tokens > soft_line(run.settings.model.window, run.settings.policy)
     ):
@@ -111,7 +111,7 @@ def draft_handover(
         return MajorResult(notes=[f"{note}; what stays verbatim is too large for this window"])
     if policy.thinking == "keep" and has_bound_thinking(track, run.settings.model):
         return MajorResult(notes=["no major compaction: the policy keeps thinking that is bound to what precedes it"])
-    tail = policy.keep_tail * policy.active * run.settings.model.window
+    tail = policy.handover.tail * policy.commit.active * run.settings.model.window
     spans = [
         choose_handover_span(
             track.facts, policy, tail, track.effects, until=until, outsized=_OUTSIZED_SHARE * run.settings.model.window
@@ -182,7 +182,7 @@ def _use_background_summary(run: Pipeline, payload: Any, *, over: bool, hard: bo
     pending = run.state.pending
     assert pending is not None
     if hard:
-        pending.thread.join(run.settings.policy.summary_seconds)
+        pending.thread.join(run.settings.policy.summary.seconds)
     if not pending.outcome and not hard:
         return MajorResult()
     if pending.outcome and pending.prepared.track is run.state.track:

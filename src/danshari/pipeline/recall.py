@@ -83,7 +83,7 @@ def _count_recall(run: Pipeline, entry: Entry) -> None:
     kind = tool_kind(run, entry)
     learned[kind] = min(learned.get(kind, 1.0) * _RECALL_STEP, _MAX_RECALL_FACTOR)
     run.state.session = replace(session, recalled=tuple(counts.items()), learned=tuple(learned.items()))
-    if track is not None and 0 < run.settings.policy.recall_restore == counts[entry.digest]:
+    if track is not None and 0 < run.settings.policy.recall.restore == counts[entry.digest]:
         places = [at for at in track.effects.texts if track.facts.items[at].digest == entry.digest]
         restoring.restore_items(run, track, places, (), "recall")
 
@@ -125,7 +125,7 @@ def _answer_search(state: Pipeline, given: Mapping[str, Any]) -> str:
     )
     found = recall(state, query, filters=filters)
     parts = [f"{len(found)} archived passages for {query!r}, best first; recall_read shows the whole:"]
-    room = state.settings.policy.recall_length // max(len(found), 1)
+    room = state.settings.policy.recall.length // max(len(found), 1)
     for passage in found:
         parts.append(_passage_heading(passage) + "\n" + _matching_lines(passage, query, room))
     return "\n\n".join(parts)
@@ -171,7 +171,7 @@ def _answer_read(state: Pipeline, given: Mapping[str, Any]) -> str:
     if entry is None:
         raise RecallError(f"nothing recalled for {asked!r}: no original has this id; give one of 6 hex digits or more")
     _count_recall(state, entry)
-    lines, most = entry.text.split("\n"), max(state.settings.policy.recall_length, 200)
+    lines, most = entry.text.split("\n"), max(state.settings.policy.recall.length, 200)
     start = max(int(given.get("start") or 1), 1)
     end = max(min(int(given.get("end") or len(lines)), len(lines)), start)
     if start > len(lines):

@@ -198,7 +198,7 @@ def _follow(run: Pipeline, messages: Sequence[Any], wire: Format, notes: list[st
     track = run.state.track
     if track is None or track.format is not wire or not track.follow(messages, run.state.session.ledger):
         track = ConversationTrack(
-            wire, data.load_tools(), data.load_estimator(run.settings.family), scorer=run.settings.policy.scorer
+            wire, data.load_tools(), data.load_estimator(run.settings.family), scorer=run.settings.policy.elide.scorer
         )
         track.follow(messages, run.state.session.ledger)
         track.resolve(run.state.session.ledger)
@@ -228,7 +228,11 @@ def _admission_policy(run: Pipeline) -> Policy:
     as many characters as the window has tokens.
     """
     policy = run.settings.policy
-    return replace(policy, admit_any=min(policy.admit_any, run.settings.model.window)) if policy.admit_any else policy
+    return (
+        policy.with_fields(admit_any_over=min(policy.admit.any_over, run.settings.model.window))
+        if policy.admit.any_over
+        else policy
+    )
 
 
 def _account_earlier_rounds(run: Pipeline, track: ConversationTrack, sent: int) -> None:
@@ -258,12 +262,11 @@ def _build_situation(run: Pipeline, track: ConversationTrack, sent: int, *, forc
     """
     session, policy, window, turn = run.state.session, run.settings.policy, run.settings.model.window, track.facts.turn
     tokens, hard = run.tokens(track), window - run.settings.reserve
-    line = min(soft_line(window, policy), hard) if force or policy.commit == "trigger" else hard
+    line = min(soft_line(window, policy), hard) if force or policy.commit.mode == "trigger" else hard
     prices = run.settings.model.prices
     waited = run.settings.clock() - session.last_call if session.last_call is not None else 0.0
     run.state.signals = read_signals(
         track.facts,
-        policy,
         reported=session.calibration.reported,
         idle=waited if 0 < waited < _FOREVER_SECONDS else 0.0,
     )
@@ -276,14 +279,14 @@ def _build_situation(run: Pipeline, track: ConversationTrack, sent: int, *, forc
         cold=sent == 0 or not prices.ttl or waited > prices.ttl or 0 < tokens < prices.minimum,
         rounds_seen=turn,
         rounds_left=max((hard - tokens) / growth, 0.0),
-        purse=session.account.risk_budget(policy.purse) if sent else math.inf,
+        purse=session.account.risk_budget(policy.commit.purse) if sent else math.inf,
         since_commit=turn - session.commit_turn if session.commit_turn >= 0 else turn,
         signal=run.state.signals.trigger(policy),
         learned=dict(session.learned),
         resting=turn < session.rest_until,
         pressure=grade_pressure(tokens, window, run.settings.reserve, policy),
         need=max(tokens - line, 0.0) / session.calibration.ratio,
-        spare=policy.release * policy.active * window,
+        spare=policy.commit.release * policy.commit.active * window,
     )
 
 

@@ -47,7 +47,7 @@ class PipelineSettings:
     @property
     def reserve(self) -> float:
         """Tokens kept free for the answer."""
-        return min(self.policy.reserve * self.model.window, float(self.model.output))
+        return min(self.policy.commit.reserve * self.model.window, float(self.model.output))
 
 
 @dataclass(slots=True, kw_only=True)

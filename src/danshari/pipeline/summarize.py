@@ -47,9 +47,9 @@ def build_summary_request(ask: SummaryQuestion, scene: SummaryContext) -> Reques
     plain = Request(
         format=scene.wire.name,
         messages=[],
-        model=policy.summary_model,
-        most=policy.summary_tokens,
-        effort=policy.summary_effort,
+        model=policy.summary.model,
+        most=policy.summary.tokens,
+        effort=policy.summary.effort,
     )
     if ask.how == "warm":
         payload = scene.payload if isinstance(scene.payload, Mapping) else {}
@@ -105,7 +105,7 @@ def run_ladder(
                 reply = call_summarizer(
                     summarizer,
                     build_summary_request(ask, scene),
-                    seconds=scene.policy.summary_seconds,
+                    seconds=scene.policy.summary.seconds,
                     loop=caller.loop,
                     gone=caller.gone,
                 )

@@ -61,7 +61,7 @@ def _check_replacement(edit: Replace, facts: Facts, policy: Policy) -> tuple[str
         return "idempotence", "the item is a placeholder already"
     if at in facts.pending:
         return "open call", "the call is still running"
-    if len(edit.text) > (1 - policy.margin) * len(item.text):
+    if len(edit.text) > (1 - policy.elide.margin) * len(item.text):
         return "never longer", "the edit frees too little"
     if item.kind == "call" and not is_json_object(edit.text):
         return "arguments", "call arguments must be a JSON object"
@@ -78,7 +78,7 @@ def _check_span(edit: Drop | Fold, facts: Facts, policy: Policy) -> tuple[str, s
     if first is None or last is None or last < first:
         return "target", "the span is not in the conversation"
     items = facts.items
-    everything = isinstance(edit, Fold) and policy.shape == "seed"
+    everything = isinstance(edit, Fold) and policy.handover.shape == "seed"
     newest = items[last].turn >= facts.turn and (not isinstance(edit, Fold) or items[last].role != "user")
     if newest and not everything:
         return "newest round", "the span reaches into the newest turn"

@@ -32,28 +32,28 @@ def grade_pressure(tokens: float, window: int, reserve: float, policy: Policy) -
 
 def soft_line(window: int, policy: Policy) -> float:
     """Return the tokens from which the policy evaluates proposals under pressure."""
-    return float(policy.token_trigger or policy.evaluate * policy.active * window)
+    return float(policy.commit.token_trigger or policy.commit.evaluate * policy.commit.active * window)
 
 
 def evaluation_trigger(situation: Situation, policy: Policy) -> Trigger:
     """Return the reason to evaluate proposals now, or an empty string to leave the view unchanged."""
-    if policy.commit == "always":
+    if policy.commit.mode == "always":
         return "every round"
-    if situation.pressure == "hard" or (situation.pressure == "soft" and policy.commit == "trigger"):
+    if situation.pressure == "hard" or (situation.pressure == "soft" and policy.commit.mode == "trigger"):
         return "forced"
-    if policy.commit == "trigger":
+    if policy.commit.mode == "trigger":
         return ""
     if situation.cold:
         return "cold cache"
-    if policy.commit == "cold":
+    if policy.commit.mode == "cold":
         return ""
     if situation.resting:
         return ""
-    if situation.pressure == "soft" and situation.since_commit * 2 >= policy.cooldown:
+    if situation.pressure == "soft" and situation.since_commit * 2 >= policy.commit.cooldown:
         return "soft line"
-    if situation.signal and situation.since_commit * 2 >= policy.cooldown:
+    if situation.signal and situation.since_commit * 2 >= policy.commit.cooldown:
         return situation.signal
-    return "gain" if situation.since_commit >= policy.cooldown else ""
+    return "gain" if situation.since_commit >= policy.commit.cooldown else ""
 
 
 def choose_batch(proposals: Iterable[Proposal], situation: Situation, policy: Policy, trigger: Trigger) -> BatchPlan:
@@ -61,7 +61,7 @@ def choose_batch(proposals: Iterable[Proposal], situation: Situation, policy: Po
 
     A batch takes every proposal from some position to the end, because an edit invalidates the cached
     prefix after it. With the trigger "every round" all proposals are taken; a batch that frees less than
-    `policy.least` tokens is held.
+    `policy.commit.least` tokens is held.
     """
     found = sorted(proposals, key=lambda p: p.at)
     if not found:
@@ -75,7 +75,7 @@ def choose_batch(proposals: Iterable[Proposal], situation: Situation, policy: Po
     chosen = BatchPlan(
         batch=tuple(found[start:]), held=tuple(found[:start]), earn=earn, cost=cost, faults=faults, trigger=trigger
     )
-    if sum(p.freed for p in chosen.batch) < policy.least and not situation.cold:
+    if sum(p.freed for p in chosen.batch) < policy.commit.least and not situation.cold:
         return BatchPlan(held=tuple(found), earn=earn, cost=cost, faults=faults, trigger=trigger)
     return chosen
 
@@ -100,7 +100,7 @@ def _best_start(found: Sequence[Proposal], situation: Situation, policy: Policy)
     `situation.purse`.
     """
     prices = situation.prices
-    horizon = max(min(max(policy.horizon, situation.rounds_seen), situation.rounds_left), 1.0)
+    horizon = max(min(max(policy.commit.horizon, situation.rounds_seen), situation.rounds_left), 1.0)
     before = [0.0, *accumulate(situation.sizes)]
     sent_total = before[min(situation.sent, len(before) - 1)]
     total = before[-1]
@@ -112,11 +112,11 @@ def _best_start(found: Sequence[Proposal], situation: Situation, policy: Policy)
         freed += proposal.freed
         if proposal.at < situation.sent:
             freed_sent += proposal.freed
-        faults += policy.fault * proposal.fault * (prices.read * total + prices.write * proposal.freed)
+        faults += policy.commit.refetch * proposal.fault * (prices.read * total + prices.write * proposal.freed)
         after = max(sent_total - before[proposal.at] - freed_sent, 0.0) if proposal.at < situation.sent else 0.0
         cost = rewrite_cost(prices, after, cold=situation.cold)
         earn = cache_savings(prices, freed, horizon, cold=situation.cold)
-        net = earn - policy.factor * cost - faults
+        net = earn - policy.commit.factor * cost - faults
         if net > best_net and cost + faults <= situation.purse:
             best_net, best = net, BestStart(start, earn, cost, faults)
     return best

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_origin, get_type_hints
 
 from danshari import data
+from danshari.core.options import check_option, option, option_texts
 from danshari.errors import ArgumentError
 
 ENVIRONMENT_PREFIX = "DANSHARI_PROXY_"
@@ -19,39 +20,34 @@ RecallMode = Literal["auto", "on", "off"]
 HandoverAuthor = Literal["code", "model"]
 
 
-def _option(default: Any, text: str) -> Any:
-    return field(default=default, metadata={"text": text})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings of the proxy; each field's text is its documentation."""
 
-    host: str = _option("127.0.0.1", "address to listen on; beyond loopback a `token` is needed")
-    port: int = _option(8484, "port to listen on; 0: any free one")
-    policy: str = _option("balanced", "preset or policy file")
-    upstreams: Mapping[str, str] = field(
-        default_factory=dict,
-        metadata={"text": "name → base URL; `*` takes everything that names none (in the file: a table)"},
+    host: str = option("127.0.0.1", "address to listen on; beyond loopback a `token` is needed")
+    port: int = option(8484, "port to listen on; 0: any free one")
+    policy: str = option("balanced", "preset or policy file")
+    upstreams: Mapping[str, str] = option(
+        dict, "name → base URL; `*` takes everything that names none (in the file: a table)"
     )
-    archive: str = _option("", "the archive's file; empty: the user's; `:memory:`: nothing is kept")
-    project: str = _option("", "project under which originals are archived")
-    recall: RecallMode = _option(
+    archive: str = option("", "the archive's file; empty: the user's; `:memory:`: nothing is kept")
+    project: str = option("", "project under which originals are archived")
+    recall: RecallMode = option(
         "auto", "recall tools: auto: for clients with tools of their own that are not known to check them; on; off"
     )
-    handover: HandoverAuthor = _option(
+    handover: HandoverAuthor = option(
         "code", "who writes hand-overs: code; model: the client's own model, with the client's own key"
     )
-    off: bool = _option(False, "pass everything through untouched")
-    token: str = _option("", "what clients must send as `x-danshari-token`; needed beyond loopback")
-    largest: int = _option(200_000_000, "bytes of a request beyond which it is refused with 413")
-    follow: int = _option(64_000_000, "bytes of a request beyond which it is passed through unread")
-    concurrency: int = _option(2_000, "requests at once; more are refused with 503")
-    sessions: int = _option(200, "sessions kept ready; older ones are read back from the archive")
-    connect_seconds: float = _option(10.0, "seconds to wait for a connection to the upstream")
-    idle_seconds: float = _option(600.0, "seconds without a byte from the upstream after which it counts as hung")
-    body_seconds: float = _option(60.0, "seconds a client may take for its request's body")
-    drain_seconds: float = _option(30.0, "seconds that running requests get at shutdown")
+    off: bool = option(False, "pass everything through untouched")
+    token: str = option("", "what clients must send as `x-danshari-token`; needed beyond loopback")
+    largest: int = option(200_000_000, "bytes of a request beyond which it is refused with 413")
+    follow: int = option(64_000_000, "bytes of a request beyond which it is passed through unread")
+    concurrency: int = option(2_000, "requests at once; more are refused with 503")
+    sessions: int = option(200, "sessions kept ready; older ones are read back from the archive")
+    connect_seconds: float = option(10.0, "seconds to wait for a connection to the upstream")
+    idle_seconds: float = option(600.0, "seconds without a byte from the upstream after which it counts as hung")
+    body_seconds: float = option(60.0, "seconds a client may take for its request's body")
+    drain_seconds: float = option(30.0, "seconds that running requests get at shutdown")
 
     @property
     def is_public(self) -> bool:
@@ -76,7 +72,7 @@ class Settings:
 
 def settings_fields() -> dict[str, str]:
     """Return each setting's name and description, in order."""
-    return {f.name: str(f.metadata["text"]) for f in fields(Settings)}
+    return option_texts(Settings)
 
 
 def load_settings(
@@ -118,8 +114,8 @@ def _convert_value(key: str, value: Any, where: str) -> Any:
     """Convert a value to its field's type; raises ArgumentError."""
     hint = get_type_hints(Settings)[key]
     if get_origin(hint) is Literal:
-        if value not in get_args(hint):
-            raise ArgumentError(f"{where}: {key} = {value!r}; must be one of {', '.join(get_args(hint))}")
+        if wrong := check_option(value, hint):
+            raise ArgumentError(f"{where}: {key} = {value!r}; {wrong}")
         return value
     if key == "upstreams":
         if not isinstance(value, Mapping) or not all(isinstance(v, str) for v in value.values()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -87,8 +87,8 @@ def policy_contender(policy: str | Policy, *, name: str = "") -> Contender:
         about=f"danshari, policy {chosen.name}",
         start=partial(_start_policy, chosen),
         version=hash_strings(repr(chosen)),
-        priced=chosen.commit in ("gain", "cold"),
-        budgeted=chosen.commit != "always" and bool(chosen.passes),
+        priced=chosen.commit.mode in ("gain", "cold"),
+        budgeted=chosen.commit.mode != "always" and bool(chosen.passes),
         markup=("originalLength",),
     )
 
@@ -123,7 +123,7 @@ def _start_policy(policy: Policy, setting: ContenderSetting) -> CompactFunction:
 
 def _limit_policy(policy: Policy, budget: int) -> Policy:
     """Return the policy with the budget (tokens) as its token trigger."""
-    return replace(policy, token_trigger=budget, release=0.15)
+    return policy.with_fields(commit_token_trigger=budget, commit_release=0.15)
 
 
 def _wider_window(needs: SessionNeeds, engine: Compactor) -> int:

@@ -16,7 +16,7 @@ from danshari.core.text import parse_arguments
 def write_placeholder(facts: Facts, at: int, policy: Policy, *, gist: str = "") -> str:
     """Return the placeholder for the item at `at`."""
     item = facts.items[at]
-    if policy.placeholder == "seed":
+    if policy.elide.placeholder == "seed":
         return placeholder(item, recall=False)
     return placeholder(item, gist=gist or describe_item(facts, at))
 
@@ -63,7 +63,7 @@ def _shorten_argument(item: Item, value: Any, policy: Policy, on_disk: bool) -> 
     if not isinstance(value, str | list | dict):
         return value
     size = len(value) if isinstance(value, str) else len(json.dumps(value, ensure_ascii=False))
-    if size <= policy.max_length:
+    if size <= policy.elide.max_length:
         return value
     text = placeholder(item, gist=f"{size} characters{', written to disk by this call' if on_disk else ''}")
     if isinstance(value, str):

@@ -110,7 +110,7 @@ def _try_json(facts: Facts, at: int, source: str, room: int, now: int | None) ->
 def number_interval(facts: Facts, at: int, policy: Policy) -> int:
     """Return how many lines share one line number; 0 for hits and listings, where numbers mean nothing."""
     act = facts.act_at(at)
-    return 0 if act and act.kind in ("search", "list") else policy.number_every
+    return 0 if act and act.kind in ("search", "list") else policy.admit.number_every
 
 
 def choose_kept_lines(facts: Facts, at: int, lines: Sequence[str], room: int, *, now: int | None = None) -> list[int]:

@@ -7,7 +7,7 @@ items and test status.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from danshari import data
@@ -45,7 +45,7 @@ class HandoverCheck:
 
 def isolate_handover(policy: Policy) -> Policy:
     """Return the policy changed so that only the newest round stays beside the hand-over document."""
-    return replace(policy, keep_tail=0.0, restore=0)
+    return policy.with_fields(handover_tail=0.0, handover_restore=0)
 
 
 def check_handovers(job: tuple[RecordedSession, str, int]) -> HandoverCheck:
