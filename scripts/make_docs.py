@@ -26,7 +26,7 @@ from danshari import data, errors
 from danshari.archive.location import DATA_VARIABLE
 from danshari.cli import cli
 from danshari.cli.report import bundled_sessions
-from danshari.core.policy import policy_fields
+from danshari.core.policy import policy_fields, policy_value
 from danshari.formats import FORMATS
 from danshari.passes import PASS_NAMES
 from danshari.proxy.settings import ENVIRONMENT_PREFIX, Settings, settings_fields

@@ -38,5 +38,5 @@ def test_report_json() -> None:
 def test_policies() -> None:
     assert "literal" in run_danshari("policy", "list").stdout
     assert "keep_rounds = 4" in run_danshari("policy", "show", "literal").stdout
-    assert "keep_rounds *" in run_danshari("policy", "explain", "literal").stdout
-    assert json.loads(run_danshari("policy", "explain", "--json").stdout)["commit"] == "gain"
+    assert "elide.keep_rounds *" in run_danshari("policy", "explain", "literal").stdout
+    assert json.loads(run_danshari("policy", "explain", "--json").stdout)["commit"]["mode"] == "gain"

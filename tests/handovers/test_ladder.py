@@ -86,7 +86,7 @@ def test_the_margin_keeps_a_full_window_from_being_asked() -> None:
 
 def test_a_long_history_goes_in_pieces_each_with_the_document_so_far() -> None:
     delta = [json.dumps({"add": {"conclusions": [f"src/ledger_{n}.py is read."]}}) for n in range(9)]
-    result, script = ask_summarizer(*delta, window=9_000, chunks=9)
+    result, script = ask_summarizer(*delta, window=9_000, summary_chunks=9)
     parts = [r.name for r in result.rungs]
     assert len(parts) > 1
     assert parts[0].startswith("flat 1/")

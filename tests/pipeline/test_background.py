@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -60,12 +59,12 @@ def test_cancelling_gives_the_summary_up_and_loses_nothing() -> None:
 def in_background(**knobs: float) -> Policy:
     fixed = data.load_policy("balanced")
     fixed = fixed.with_fields(handover_tail=0.0, summary_background=True, commit_mode="trigger", passes=("summarize",))
-    return replace(fixed, **knobs)  # type: ignore[arg-type]
+    return fixed.with_fields(**knobs)
 
 
 def test_in_the_background_only_what_was_sent_is_swapped() -> None:
     script = ScriptedSummarizer([CENT_FOUND])
-    policy = in_background(evaluate=0.05)
+    policy = in_background(commit_evaluate=0.05)
     engine = Compactor(policy, model="gpt-5", window=60_000, summarizer=script)
     first = engine.compact(ledger_part(20))
     assert first.handover is None
@@ -81,7 +80,7 @@ def test_in_the_background_only_what_was_sent_is_swapped() -> None:
 
 
 def test_at_the_hard_line_a_background_summary_is_waited_for_or_given_up() -> None:
-    policy = in_background(evaluate=0.02, summary_seconds=0.3)
+    policy = in_background(commit_evaluate=0.02, summary_seconds=0.3)
     door = HeldDoor()
     engine = Compactor(policy, model="gpt-5", window=12_000, summarizer=door)
     assert engine.compact(ledger_part(4)).handover is None
@@ -94,7 +93,7 @@ def test_at_the_hard_line_a_background_summary_is_waited_for_or_given_up() -> No
 
 
 def test_a_rewound_conversation_voids_a_background_summary() -> None:
-    policy = in_background(evaluate=0.05)
+    policy = in_background(commit_evaluate=0.05)
     engine = Compactor(policy, model="gpt-5", window=60_000, summarizer=ScriptedSummarizer([CENT_FOUND]))
     engine.compact(ledger_work(20))
     assert engine.pending is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 from danshari import Compactor, Summarizer, data
@@ -55,7 +54,7 @@ def ask_summarizer(
     *answers: Any, window: int = 0, same: bool = False, messages: list[Any] | None = None, **knobs: Any
 ) -> tuple[Compaction, ScriptedSummarizer]:
     script = ScriptedSummarizer(answers or (CENT_FOUND,))
-    policy = replace(data.load_policy("balanced"), **{"keep_tail": 0.0, **knobs})
+    policy = data.load_policy("balanced").with_fields(**{"handover_tail": 0.0, **knobs})
     engine = Compactor(policy, model="gpt-5", format="openai-chat", clock=lambda: 0.0,
                        summarizer=Summarizer(door=script, window=window, same=same))  # fmt: skip
     source = ledger_work() if messages is None else messages

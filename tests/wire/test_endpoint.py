@@ -8,7 +8,6 @@ import os
 import re
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -102,7 +101,7 @@ def session(format_name: str, rounds: int = 12) -> list[Any]:
 
 
 def compacted(door: Any, format_name: str, **knobs: Any) -> Compaction:
-    policy = replace(data.load_policy("balanced"), keep_tail=0.0, **knobs)
+    policy = data.load_policy("balanced").with_fields(handover_tail=0.0, **knobs)
     engine = Compactor(policy, model="gpt-5", format=format_name, summarizer=door)
     result = engine.compact(session(format_name), force="full")
     assert result.ok, result.fault
@@ -144,7 +143,7 @@ def test_every_style_of_endpoint(server: str, style: Any, same: bool) -> None:
 def test_whatever_the_server_does_the_ladder_goes_on(server: str, how: str, why: str) -> None:
     _Handler.how = how
     result = compacted(
-        endpoint(server, model="m"), "openai-chat", tries=1, summary_seconds=0.5 if how == "hang" else 30.0
+        endpoint(server, model="m"), "openai-chat", summary_tries=1, summary_seconds=0.5 if how == "hang" else 30.0
     )
     assert result.layer == "fallback"
     assert re.search(why, " ".join(r.why for r in result.rungs)), result.rungs
@@ -158,7 +157,7 @@ def test_a_conversation_of_another_format_goes_flat(server: str) -> None:
 
 
 def test_nobody_there_and_wrong_addresses() -> None:
-    result = compacted(endpoint("http://127.0.0.1:9", model="m"), "openai-chat", tries=1)
+    result = compacted(endpoint("http://127.0.0.1:9", model="m"), "openai-chat", summary_tries=1)
     assert result.layer == "fallback"
     with pytest.raises(ArgumentError, match="http"):
         endpoint("localhost:80", model="m")
@@ -197,7 +196,7 @@ def test_a_real_local_model_is_repaired_or_refused() -> None:
     door = endpoint(LOCAL, model=os.environ.get("DANSHARI_LOCAL_NAME", "local"), window=8_000, seconds=300)
     plain = compacted(None, "openai-chat", summary_seconds=300.0)
     for tries in (1, 2):
-        result = compacted(door, "openai-chat", tries=tries, summary_seconds=300.0, summary_tokens=300)
+        result = compacted(door, "openai-chat", summary_tries=tries, summary_seconds=300.0, summary_tokens=300)
         known = collect_names(str(m) for m in session("openai-chat"))
         assert result.handover is not None
         said = [p.text for points in result.handover.fields.values() for p in points if p.by == "model"]
