@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from danshari.analysis.signals import Signals
 from danshari.core.edits import Edit, edit_to_dict
-from danshari.core.handover import Handover
-from danshari.handovers.ladder import Rung
-from danshari.handovers.survival import Survival
-from danshari.planning.laws import Refusal
+
+if TYPE_CHECKING:  # only a major compaction makes these, and their modules cost as much as all others together
+    from danshari.core.handover import Handover
+    from danshari.handovers.ladder import Rung
+    from danshari.handovers.survival import Survival
+    from danshari.planning.laws import Refusal
 
 COMPACTION_FORMAT = 1
 """Format number of `Compaction.to_dict`."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from danshari import data
 from danshari.analysis.facts import Facts
@@ -21,14 +21,11 @@ from danshari.compaction import Compaction
 from danshari.core.edits import Effects, View
 from danshari.core.policy import Policy
 from danshari.core.pricing import ModelInfo, Prices
-from danshari.core.recall_tools import RECALL_TOOLS
 from danshari.core.session import Calibration, SessionState
-from danshari.core.summary import Request
 from danshari.errors import ArgumentError
 from danshari.formats import Format, find_format
-from danshari.formats.usage import read_usage
 from danshari.passes import Pass, Propose, add_passes
-from danshari.pipeline import persist, recall, undo
+from danshari.pipeline import persist
 from danshari.pipeline.decide import validate_policy
 from danshari.pipeline.fail_open import compact_safely
 from danshari.pipeline.run import count_inputs, recount_inputs, resolve_format
@@ -40,8 +37,10 @@ from danshari.pipeline.state import (
     Pipeline,
     PipelineSettings,
 )
-from danshari.pipeline.summarize import Caller, current_caller
-from danshari.summarizers.base import Summarizer, as_summarizer
+
+if TYPE_CHECKING:
+    from danshari.core.summary import Request
+    from danshari.summarizers.base import Summarizer
 
 _LONG_AGO = -1e18
 """A clock reading (seconds) before any cache's time to live."""
@@ -121,7 +120,7 @@ class Compactor:
                 confined=confined,
                 passes=table,
             ),
-            HostInputs(summarizer=as_summarizer(summarizer) if summarizer is not None else None, reinject=reinject),
+            HostInputs(summarizer=_as_summarizer(summarizer), reinject=reinject),
             ConversationState(name=session, session=SessionState(policy=data.load_policy(policy).name)),
         )
         persist.resume_session(self._run)
@@ -253,6 +252,8 @@ class Compactor:
         """
         import asyncio  # costs more than the rest of this module, and only async callers need it
 
+        from danshari.pipeline.summarize import Caller, current_caller
+
         given_up = threading.Event()
         token = current_caller.set(Caller(loop=asyncio.get_running_loop(), gone=given_up.is_set))
         try:
@@ -288,6 +289,8 @@ class Compactor:
         `usage` is an SDK object, its dict, or a number of input tokens. Anthropic's `input_tokens` exclude
         cached tokens and OpenAI's `prompt_tokens` include them: both are handled.
         """
+        from danshari.formats.usage import read_usage
+
         reported = read_usage(usage, self.view_format().api).total
         if not reported:
             return
@@ -312,6 +315,8 @@ class Compactor:
         An id returns the whole original. Raises RecallError if nothing is found.
         """
         with self._lock:
+            from danshari.pipeline import recall
+
             found = recall.recall(self._run, query, limit=limit, filters=filters)
             persist.store_session(self._run)
             return found
@@ -321,11 +326,15 @@ class Compactor:
 
         Offer them from a session's first request on or never: tools are part of the cached prefix.
         """
+        from danshari.core.recall_tools import RECALL_TOOLS
+
         return self.view_format().api.define_tools(RECALL_TOOLS)
 
     def run_recall(self, name: str, arguments: str | Mapping[str, Any]) -> str:
         """Answer a call of a recall tool. Wrong arguments return a text that says what to do, never an error."""
         with self._lock:
+            from danshari.pipeline import recall
+
             said = recall.run_recall_tool(self._run, name, arguments)
             persist.store_session(self._run)
             return said
@@ -357,6 +366,8 @@ class Compactor:
         was committed, or if `compact` was not called yet since loading or switching the model's tokenizer.
         """
         with self._lock:
+            from danshari.pipeline import undo
+
             result = undo.undo(self._run)
             persist.store_session(self._run)
             return result
@@ -366,6 +377,8 @@ class Compactor:
         if not texts or not all(isinstance(t, str) and t for t in texts):
             raise ArgumentError("pin needs one or more non-empty texts")
         with self._lock:
+            from danshari.pipeline import undo
+
             undo.pin(self._run, texts)
             persist.store_session(self._run)
 
@@ -390,3 +403,11 @@ def _check_force(force: Any, until: Any) -> None:
         raise ArgumentError(f"force = {force!r}; must be True, False or 'full'")
     if until is not None and (isinstance(until, bool) or not isinstance(until, int) or until < 1 or force != "full"):
         raise ArgumentError(f"until = {until!r}; must be a number of messages, with force='full'")
+
+
+def _as_summarizer(value: Any) -> Summarizer | None:
+    if value is None:
+        return None
+    from danshari.summarizers.base import as_summarizer  # only those who have one pay for it
+
+    return as_summarizer(value)

@@ -14,9 +14,10 @@ from danshari.analysis.tools import ToolAction, ToolRow, ToolTable
 from danshari.core.items import Digest, Item, ItemId
 from danshari.core.line_weights import ScorerWeights
 from danshari.core.placeholder import earlier_read_ids, is_compacted_text
+from danshari.core.text import lazy_pattern
 from danshari.core.tokens import Estimator
 
-_FAILURE = re.compile(
+_FAILURE = lazy_pattern(
     r"^\s*(?:error\b|failed\b|traceback|<tool_use_error>|fatal:|your proposed edit has introduced"
     r"|no replacement|could not|invalid )"
     r"|<returncode>(?!0<)"
@@ -49,12 +50,12 @@ _FAILURE_STEMS = (
     "not been read",
 )
 """One of these stands in whatever `_FAILURE` finds; looking for them costs a tenth."""
-_SUCCESS = re.compile(
+_SUCCESS = lazy_pattern(
     r"\b\d+ passed\b|^(?:OK|ok|PASS|success)\b|BUILD SUCCESS|\b0 (?:errors|failed|failures)\b|<returncode>0<"
     r"|(?:exit code|exited with code)[: ]+0\b",
     re.IGNORECASE | re.MULTILINE,
 )
-_PATCH_HEADER = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
+_PATCH_HEADER = lazy_pattern(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _SCAN_CHARACTERS = 400
 OvertakenReason = Literal["same result later", "read again later", "written anew later", "solved later", "newer plan"]
 OVERTAKEN_WORDS: dict[OvertakenReason, str] = {

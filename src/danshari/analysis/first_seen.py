@@ -6,17 +6,17 @@ first asked for, so conversations in which no line is scored do not pay for it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from danshari.analysis.lines import is_likely_identifier
 from danshari.analysis.tools import ToolAction
 from danshari.core.items import Item
+from danshari.core.text import lazy_pattern
 
-WORD_PATTERN = re.compile(r"[A-Za-z_]\w{2,}")
-_WORD_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_LINE_NUMBER = re.compile(r"\s{0,12}\d{1,9}(?:→|\t|\| ?|:(?!\d)|-(?!\d)\s?)")
+WORD_PATTERN = lazy_pattern(r"[A-Za-z_]\w{2,}")
+_WORD_PARTS = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_LINE_NUMBER = lazy_pattern(r"\s{0,12}\d{1,9}(?:→|\t|\| ?|:(?!\d)|-(?!\d)\s?)")
 _MAX_INDEXED = 200_000
 """Characters of one result that are indexed."""
 MIN_LINE_CHARACTERS = 7

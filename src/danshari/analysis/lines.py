@@ -11,13 +11,15 @@ from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from itertools import accumulate
 
-_ERROR = re.compile(
+from danshari.core.text import lazy_pattern
+
+_ERROR = lazy_pattern(
     r"\b(?:errors?|fail(?:ed|ure|s|ing)?|exception|traceback|panic|fatal|abort(?:ed)?|assert(?:ion)?|denied|refused"
     r"|undefined|unresolved|mismatch|cannot|can't|could not|not found|no such|timed? ?out|killed|segfault|conflict)\b"
     r"|[A-Z][A-Za-z]+(?:Error|Exception|Warning)\b|^E   |✗|✘|❌|--- FAIL|FAILED|错误|失败|异常|警告",
     re.IGNORECASE,
 )
-_TOTAL = re.compile(
+_TOTAL = lazy_pattern(
     r"\b\d+ (?:passed|failed|tests?|files?|errors?|warnings?|matches|insertions|deletions|examples|skipped)\b"
     r"|\b(?:total|summary|exit (?:code|status)|returncode|Tests run|BUILD|coverage)\b"
     r"|^(?:ok|FAIL|PASS)\b|^=+ .* =+$|共 ?\d+",
@@ -33,15 +35,15 @@ _TOTAL_STEMS = (
     "passed", "fail", "test", "file", "error", "warning", "matches", "insertion", "deletion", "example", "skipped",
     "total", "summary", "exit", "returncode", "build", "coverage", "ok", "pass", "==", "共",
 )  # fmt: skip
-_IDENTIFIER_MARK = re.compile(r"[A-Z0-9_]")
-_DEFINITION = re.compile(
+_IDENTIFIER_MARK = lazy_pattern(r"[A-Z0-9_]")
+_DEFINITION = lazy_pattern(
     r"^\s*(?:\d+[:\-|→\t]\s*)?(?:export |public |private |static |async |pub |protected )*"
     r"(?:def|class|func|fn|function|interface|struct|type|enum|trait|impl|module|package|CREATE TABLE)\s+\w"
 )
-_FILE_AT_START = re.compile(r"^([\w./@+-]+\.\w{1,8}|[\w.@+-]+/[\w./@+-]+)(?::\d+|$|\s)")
-_DIGITS = re.compile(r"\d+")
-_WORD_CHARACTER = re.compile(r"[\w.-]")
-IDENTIFIER_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{3,}")
+_FILE_AT_START = lazy_pattern(r"^([\w./@+-]+\.\w{1,8}|[\w.@+-]+/[\w./@+-]+)(?::\d+|$|\s)")
+_DIGITS = lazy_pattern(r"\d+")
+_WORD_CHARACTER = lazy_pattern(r"[\w.-]")
+IDENTIFIER_PATTERN = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]{3,}")
 LONGEST_LINE = 600
 """Characters; a longer line is never kept whole, so it is never kept."""
 _MOST_LINES = 20_000

@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-_SENTENCE = re.compile(r"(?<=[.!?。！？；])\s+|(?<=[。！？；])|\n+")
-_BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
+from danshari.core.text import lazy_pattern
+
+_SENTENCE = lazy_pattern(r"(?<=[.!?。！？；])\s+|(?<=[。！？；])|\n+")
+_BULLET = lazy_pattern(r"^\s*(?:[-*+•]|\d+[.)])\s+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,16 +7,16 @@ repair.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Mapping, Sequence
 from typing import Literal, get_args
 
 from danshari.analysis.tools import ToolAction
 from danshari.core.items import Item
+from danshari.core.text import lazy_pattern
 
 Phase = Literal["explore", "locate", "repair", "verify"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
-_TEST = re.compile(
+_TEST = lazy_pattern(
     r"\b(?:pytest|unittest|tox|nox|go test|go vet|cargo (?:test|check)|jest|vitest|mocha|rspec|phpunit|ctest"
     r"|(?:npm|yarn|pnpm|bun)(?: run)? (?:test|lint|build)|mvn \S*(?:test|verify)|gradlew? \S*test|dotnet test"
     r"|make (?:test|check|lint)|mypy|ruff|eslint|tsc|golangci-lint|runtests)\b"

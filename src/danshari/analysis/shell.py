@@ -5,9 +5,10 @@ It reads, searches, lists or writes a file, or it runs something.
 
 from __future__ import annotations
 
-import re
 import shlex
 from typing import Literal, NamedTuple
+
+from danshari.core.text import lazy_pattern
 
 ShellKind = Literal["read", "search", "list", "edit", "write", "run"]
 _MAX_PARSED = 600
@@ -139,7 +140,7 @@ def _parse_read(tool: str, stages: list[list[str]]) -> ShellAction:
     return ShellAction("read", path, start, end, exact)
 
 
-_SED_RANGE = re.compile(r"(\d+)(?:,(\d+|\$))?p\Z")
+_SED_RANGE = lazy_pattern(r"(\d+)(?:,(\d+|\$))?p\Z")
 _WHOLE_FILE_TOOLS = {"cat", "nl", "bat", "less", "more"}
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from itertools import groupby, pairwise
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])")
-_PROGRESS = re.compile(r"[^\n\r]*\r(?=[^\n\r])")
-_BACKSPACE = re.compile(r"[^\n\b]\x08")
+from danshari.core.text import lazy_pattern
+
+_ANSI = lazy_pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])")
+_PROGRESS = lazy_pattern(r"[^\n\r]*\r(?=[^\n\r])")
+_BACKSPACE = lazy_pattern(r"[^\n\b]\x08")
 _MIN_EQUAL_LINES = 4
 """Equal lines in a row from which a run is written as one line and a count."""
 

@@ -7,14 +7,15 @@ tokenizer misses two-character words, and its word tokenizer does not split `sna
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from itertools import chain
 
-_WORD = re.compile(r"\w+(?:[.-]\w+)*")
-_SCRIPT_RUN = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+|[^\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
-_NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
-_JOINT = re.compile(r"[.-]")
+from danshari.core.text import lazy_pattern
+
+_WORD = lazy_pattern(r"\w+(?:[.-]\w+)*")
+_SCRIPT_RUN = lazy_pattern(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+|[^\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+_NAME_PART = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
+_JOINT = lazy_pattern(r"[.-]")
 _LONGEST_WORD = 64
 """Characters of a word beyond which it is data, not a word (base64, minified code)."""
 _MAX_WORDS = 400

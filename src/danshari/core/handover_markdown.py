@@ -6,17 +6,17 @@ gets a backslash, so `parse_handover(render_handover(h)) == h.strip_metadata()`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from danshari.core.handover import FIELD_BY_NAME, HANDOVER_FIELDS, HANDOVER_FORMAT, Handover, Point
+from danshari.core.text import lazy_pattern
 
 OPENING = "[danshari hand-over "
 ENDING = "[danshari hand-over ends]"
-_OPENING_LINE = re.compile(r"\[danshari hand-over (\d+) ([\w-]+) (\d+): .*\]\Z")
-_LABEL_LINE = re.compile(r"~ (\d*)(?: (.*))?\Z")
-_HEADING_LINE = re.compile(r"## (.+?) ·(?: \(\+(\d+)\D*\))?\Z")
+_OPENING_LINE = lazy_pattern(r"\[danshari hand-over (\d+) ([\w-]+) (\d+): .*\]\Z")
+_LABEL_LINE = lazy_pattern(r"~ (\d*)(?: (.*))?\Z")
+_HEADING_LINE = lazy_pattern(r"## (.+?) ·(?: \(\+(\d+)\D*\))?\Z")
 """A heading ends in a middle dot, so that a user's own `## Goal` is no heading of ours and stays as it is."""
 
 

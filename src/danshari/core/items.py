@@ -8,11 +8,12 @@ marks, stripped thinking and edits of other pieces.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple, NewType
+
+from danshari.core.text import lazy_pattern
 
 ItemId = NewType("ItemId", str)
 Digest = NewType("Digest", str)
@@ -49,7 +50,7 @@ class Item:
 
 Conversation = tuple[Item, ...]
 
-_RANDOM_ID = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_|.-]{18,}\Z")
+_RANDOM_ID = lazy_pattern(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_|.-]{18,}\Z")
 
 
 def hash_strings(*parts: str) -> str:

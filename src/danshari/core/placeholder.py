@@ -9,10 +9,10 @@ original numbers.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 
 from danshari.core.items import Item
+from danshari.core.text import lazy_pattern
 
 PLACEHOLDER_FORMAT = 1
 """Format number of placeholders and head lines."""
@@ -22,9 +22,9 @@ JSON_NOTE_KEY = "danshari"
 _ROWS_START = '{"danshari": {"left out": '
 _HEAD_START = "[danshari kept "
 _MESSAGE = "content compressed"
-_EARLIER_READ = re.compile(r"an earlier read \(([0-9a-f]{12})\)")
-_OWN_NUMBER = re.compile(r"\d{1,9}\| ")
-_TOOL_NUMBER = re.compile(r"\s{0,12}\d{1,9}(?:→|\t)")
+_EARLIER_READ = lazy_pattern(r"an earlier read \(([0-9a-f]{12})\)")
+_OWN_NUMBER = lazy_pattern(r"\d{1,9}\| ")
+_TOOL_NUMBER = lazy_pattern(r"\s{0,12}\d{1,9}(?:→|\t)")
 
 
 def recall_id(item: Item) -> str:

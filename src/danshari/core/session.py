@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from danshari.core.edits import Edit, Ledger, edit_from_dict, edit_to_dict
-from danshari.core.handover import Handover, handover_from_dict
+
+if TYPE_CHECKING:
+    from danshari.core.handover import Handover
 from danshari.core.pricing import Prices
 
 SESSION_STATE_FORMAT = 2
@@ -193,6 +195,8 @@ class SessionState:
 
 def session_from_dict(data: Mapping[str, Any]) -> SessionState:
     """Read `Session.to_dict` back; raises KeyError, TypeError or ValueError on anything else."""
+    from danshari.core.handover import handover_from_dict  # only stored sessions need it
+
     reported, estimated, ratio = map(float, data["calibration"])
     last = data["last_call"]
     return SessionState(

@@ -1,8 +1,9 @@
-"""Small functions on texts: valid UTF-8, JSON arguments."""
+"""Small functions on texts: valid UTF-8, JSON arguments, patterns compiled on first use."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 
@@ -32,3 +33,21 @@ def parse_arguments(arguments: str) -> dict[str, Any]:
 def is_json_object(text: str) -> bool:
     """Return whether `text` is a JSON object."""
     return bool(parse_arguments(text)) or "".join(text.split()) == "{}"
+
+
+class _LazyPattern:
+    """A regular expression that is compiled when it is first used."""
+
+    def __init__(self, pattern: str, flags: int) -> None:
+        self._source = (pattern, flags)
+
+    def __getattr__(self, name: str) -> Any:
+        compiled = re.compile(*self._source)
+        for method in ("search", "match", "fullmatch", "sub", "split", "findall", "finditer", "pattern"):
+            setattr(self, method, getattr(compiled, method))
+        return getattr(compiled, name)
+
+
+def lazy_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """Return a regular expression that is compiled on first use: the start of a process pays for none."""
+    return _LazyPattern(pattern, flags)  # type: ignore[return-value]

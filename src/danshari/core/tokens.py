@@ -7,8 +7,9 @@ tokenizer family. The coefficients are data (`data/tokens.json`), fitted by `scr
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+
+from danshari.core.text import lazy_pattern
 
 TOKEN_FEATURES = (
     "a",
@@ -63,7 +64,7 @@ def _byte_class_table() -> bytes:
 
 _BYTE_CLASSES = _byte_class_table()
 _NEEDLES = tuple(name.encode() for name in TOKEN_FEATURES)
-_CJK = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+_CJK = lazy_pattern("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 
 
 def count_features(data: bytes) -> tuple[int, ...]:

@@ -15,20 +15,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
-from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from danshari.analysis.markers import Markers, Runner
 from danshari.analysis.tools import TOOL_KINDS, ToolRow, ToolTable
-from danshari.core.handover_markdown import Phrases
 from danshari.core.line_weights import ScorerWeights, weights_from_dict
 from danshari.core.policy import Policy, make_policy, outdated_fields
 from danshari.core.pricing import ModelInfo, Prices
 from danshari.core.tokens import LITERAL_ESTIMATOR, TOKEN_FEATURES, Estimator
 from danshari.errors import ArgumentError, DanshariError, PolicyError
 
+if TYPE_CHECKING:
+    from danshari.core.handover_markdown import Phrases
+
 _log = logging.getLogger("danshari")
+_FOLDER = Path(__file__).parent
 HOME_VARIABLE = "DANSHARI_HOME"
 """Environment variable naming the folder whose tools.toml, models.toml and policies/*.toml come before ours."""
 
@@ -43,7 +45,7 @@ def user_folder() -> Path:
 
 def package_text(name: str) -> str:
     """Return the text of a file in this package."""
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return _FOLDER.joinpath(name).read_text(encoding="utf-8")
 
 
 def _load_tables(name: str) -> list[tuple[str, dict[str, Any]]]:
@@ -222,6 +224,8 @@ def _compile_any(patterns: list[str], flags: int = re.IGNORECASE) -> re.Pattern[
 @cache
 def load_phrases() -> Mapping[str, Phrases]:
     """Load the fixed phrases of hand-overs, by language."""
+    from danshari.core.handover_markdown import Phrases  # only hand-overs need it
+
     table = {k: row for _, found in reversed(_load_tables("handover.toml")) for k, row in found.items()}
     return {
         language: Phrases(language=language, **{**row, "common": frozenset(row["common"].split())})
@@ -245,14 +249,14 @@ def load_prompt(name: str, language: str) -> str:
         file = f"prompts/{name}.{code}.md"
         if (user_folder() / file).is_file():
             return (user_folder() / file).read_text(encoding="utf-8")
-        if resources.files(__package__).joinpath(file).is_file():
+        if _FOLDER.joinpath(file).is_file():
             return package_text(file)
     raise ArgumentError(f"no prompt {name!r}")
 
 
 def policy_names() -> tuple[str, ...]:
     """Return the names of all presets, built-in and the user's."""
-    folder = resources.files(__package__).joinpath("policies")
+    folder = _FOLDER.joinpath("policies")
     names = {p.name[:-5] for p in folder.iterdir() if p.name.endswith(".toml")}
     names |= {p.stem for p in (user_folder() / "policies").glob("*.toml")}
     return tuple(sorted(names))

@@ -9,7 +9,6 @@ from typing import Any
 from danshari.errors import ArgumentError, FormatError
 from danshari.formats.anthropic.messages import AnthropicMessages
 from danshari.formats.base import Format, Problem
-from danshari.formats.building import unique_call_ids
 from danshari.formats.gemini.messages import Gemini
 from danshari.formats.openai_chat.messages import OpenAIChat
 from danshari.formats.openai_responses.messages import OpenAIResponses
@@ -68,6 +67,8 @@ class Conversion:
 
 def convert(payload: object, to: str, *, source: str | None = None) -> Conversion:
     """Convert messages to the format named `to`. Raises ArgumentError for an unknown format."""
+    from danshari.formats.building import unique_call_ids
+
     wire = find_format(source) if source else detect_format(payload)[0]
     lost: list[str] = []
     built = find_format(to).build(unique_call_ids(wire.read(payload)), lost)

@@ -1,13 +1,11 @@
-"""Reported token usage in every provider's spelling, and an estimate of a request's fixed parts."""
+"""Reported token usage in every provider's spelling."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from danshari.core.tokens import Estimator
 from danshari.errors import ArgumentError
 from danshari.formats import FORMATS
 from danshari.formats.api import ProviderApi, TokenUsage
@@ -35,9 +33,3 @@ def read_usage(usage: Any, api: ProviderApi | None = None) -> TokenUsage:
         return found
     others = (wire.api.read_usage(usage) for wire in FORMATS.values())
     return next((found for found in others if found is not None), TokenUsage())
-
-
-def estimate_floor(tools: Any, system: Any, count: Estimator) -> float:
-    """Estimate the tokens of what comes before the messages: tool schemas and the system prompt."""
-    texts = [v if isinstance(v, str) else json.dumps(v, default=str) for v in (tools, system) if v]
-    return sum(count(text) for text in texts)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from danshari.analysis.facts import Facts
 from danshari.analysis.markers import Markers, split_sentences
 from danshari.core.handover import Point
+from danshari.core.text import lazy_pattern
 
 SHORTEST_CLAIM, LONGEST_CLAIM = 16, 320
 """Characters of a sentence worth quoting."""
@@ -15,10 +16,10 @@ _WIDE = "\u2e7f"
 """Characters beyond it (CJK) say about twice as much."""
 _RECENT = 3
 """Newest texts of the assistant that may say what comes next."""
-_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_VALUE = re.compile(r"(?<![\w-])\d[\d.,:/-]*(?![\w-])|\"[^\"]*\"")
+_FENCE = lazy_pattern(r"```.*?(?:```|\Z)", re.DOTALL)
+_VALUE = lazy_pattern(r"(?<![\w-])\d[\d.,:/-]*(?![\w-])|\"[^\"]*\"")
 """What may change without the subject changing: numbers of their own, and quotations."""
-_WORD = re.compile(r"[A-Za-z_]{4,}|[\u4e00-\u9fff]")
+_WORD = lazy_pattern(r"[A-Za-z_]{4,}|[\u4e00-\u9fff]")
 _COMMON = {"with", "that", "this", "from", "have", "will", "been", "into", "then", "when", "they", "their", "there"}
 _CLAIM_CUES = ("ruled_out", "cancelled", "decision", "conclusion")
 """Cues in the order in which they name a sentence."""

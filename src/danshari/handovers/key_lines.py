@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import heapq
 import json
-import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -24,6 +23,7 @@ from danshari.analysis.identifiers import find_names
 from danshari.core.handover import Point
 from danshari.core.items import Item
 from danshari.core.placeholder import recall_id
+from danshari.core.text import lazy_pattern
 
 NAME_WEIGHTS = {"used": 10.0, "written": 5.0, "user": 3.0, "focus": 10.0}
 """Added to a name's 1 once: it stood in a call's path, command, pattern or old text; in text the agent wrote; in the
@@ -46,7 +46,7 @@ _MAX_READ = 20_000
 """Characters of a line too long to keep that are read for names."""
 _LABEL_CHARACTERS = 18
 """Characters of a group's label line beside the path: turn and recall id."""
-_NUMBER_PREFIX = re.compile(r"^\s*\d+(?:→|\t|\| ?|:(?!\d)|-(?!\d)\s?)")
+_NUMBER_PREFIX = lazy_pattern(r"^\s*\d+(?:→|\t|\| ?|:(?!\d)|-(?!\d)\s?)")
 
 
 @dataclass(slots=True)

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from danshari.analysis.facts import Facts
 from danshari.analysis.markers import Markers
 from danshari.core.handover_markdown import Phrases
+from danshari.core.text import lazy_pattern
 
-_WORD = re.compile(r"[^\W\d_]+")
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|[^\s/\\_]*[/\\_]\S*", re.DOTALL)
+_WORD = lazy_pattern(r"[^\W\d_]+")
+_CODE = lazy_pattern(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|[^\s/\\_]*[/\\_]\S*", re.DOTALL)
 _SAMPLE_CHARACTERS = 6_000
 """Characters of the user's words that decide."""
 

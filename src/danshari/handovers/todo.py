@@ -10,10 +10,10 @@ from danshari.analysis.facts import Facts
 from danshari.analysis.markers import Markers
 from danshari.core.handover import Point
 from danshari.core.handover_markdown import Phrases
-from danshari.core.text import parse_arguments
+from danshari.core.text import lazy_pattern, parse_arguments
 
-_NUMBER = re.compile(r"#?(\d+)")
-_STEP = re.compile(r"^\s*(?:\d+[.)]|[-*]|#{1,6})\s+\S")
+_NUMBER = lazy_pattern(r"#?(\d+)")
+_STEP = lazy_pattern(r"^\s*(?:\d+[.)]|[-*]|#{1,6})\s+\S")
 _TEXTS = ("content", "step", "subject", "text", "title", "description", "task")
 _MAX_DESCRIPTION = 160
 """Characters of what is said beside a running thing's id."""

@@ -11,6 +11,7 @@ from danshari.analysis.lines import text_ends
 from danshari.analysis.markers import Markers, split_sentences
 from danshari.core.handover import Point
 from danshari.core.handover_markdown import Phrases, find_handover_span
+from danshari.core.text import lazy_pattern
 from danshari.handovers.claims import claim_key
 
 PASTE_LIMIT = 8_000
@@ -18,10 +19,10 @@ PASTE_LIMIT = 8_000
 _PASTE_KEPT = 2_400
 _LONG_LINE = 300
 """Characters; a longer line is chosen from sentence by sentence."""
-_LABELLED = re.compile(
+_LABELLED = lazy_pattern(
     r"^[A-Z][A-Z _-]{2,}:\s|^(?:Goal|Note|Decision|Rule(?: \w+)?|Approach|New plan|Update|目标|规则|决定)[:：]\s?"
 )
-_ASIDE = re.compile(
+_ASIDE = lazy_pattern(
     r"^(?:by the way|unrelated|random|off-topic|side note|quick (?:tangent|question)|oh,? did you|do you happen to "
     r"know|i just remembered|顺便问)",
     re.IGNORECASE,

@@ -17,17 +17,17 @@ from danshari.analysis.markers import Markers, split_sentences
 from danshari.core.handover import MODEL_FIELDS, Delta
 from danshari.core.handover_markdown import OPENING, Phrases
 from danshari.core.summary import Reply
-from danshari.core.text import replace_surrogates
+from danshari.core.text import lazy_pattern, replace_surrogates
 from danshari.handovers.language import detect_language
 
 MAX_PROSE = 6_000
 """Characters of a plain-prose answer that are taken as notes; more is no summary."""
 _MAX_ECHO = 0.5
 """Share of the prompt's lines that an answer may repeat."""
-_NUMBER = re.compile(r"\d{3,}")
+_NUMBER = lazy_pattern(r"\d{3,}")
 """Numbers that must stand in the conversation."""
-_FENCED = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n?```\s*\Z", re.DOTALL)
-_THOUGHT = re.compile(r"<(think|thinking|analysis|scratchpad)>.*?(?:</\1>|\Z)", re.DOTALL)
+_FENCED = lazy_pattern(r"\A\s*```(?:json)?\s*\n(.*?)\n?```\s*\Z", re.DOTALL)
+_THOUGHT = lazy_pattern(r"<(think|thinking|analysis|scratchpad)>.*?(?:</\1>|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,10 @@ from danshari.analysis.shell import find_deleted_paths
 from danshari.core.handover import Point
 from danshari.core.handover_markdown import Phrases
 from danshari.core.items import ItemId
+from danshari.core.text import lazy_pattern
 
-_NUMBER_PREFIX = re.compile(r"^\s*(\d+)(?:→|\t|\| ?)", re.MULTILINE)
-_HUNK = re.compile(r"^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
+_NUMBER_PREFIX = lazy_pattern(r"^\s*(\d+)(?:→|\t|\| ?)", re.MULTILINE)
+_HUNK = lazy_pattern(r"^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 _LONGEST = 300
 """Characters of a quoted command line."""
 _LAST_LINES = 4

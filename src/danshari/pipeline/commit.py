@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from danshari.archive.base import Entry
 from danshari.core.edits import Edit, Fold, Replace
 from danshari.pipeline.decide import has_bound_thinking, strip_dead_thinking
-from danshari.pipeline.masking import mask_secrets
 from danshari.pipeline.state import Pipeline
 from danshari.pipeline.tracker import archive_entries
 
@@ -48,12 +47,16 @@ def _mask_edit(run: Pipeline, edit: Edit) -> Edit:
     """Mask secrets in the text that an edit writes, because the ledger is stored too."""
     if not run.settings.policy.recall.mask_archive or not isinstance(edit, Replace | Fold):
         return edit
+    from danshari.pipeline.masking import mask_secrets  # the default masks nothing here
+
     return replace(edit, text=mask_secrets(edit.text))
 
 
 def _archive_entries(run: Pipeline, entries: Sequence[Entry]) -> None:
     """Store originals under this session's name, with secrets masked if the policy asks for it."""
     if run.settings.policy.recall.mask_archive:
+        from danshari.pipeline.masking import mask_secrets
+
         entries = [replace(entry, text=mask_secrets(entry.text), label=mask_secrets(entry.label)) for entry in entries]
     run.settings.archive.put(
         replace(

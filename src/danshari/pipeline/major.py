@@ -9,7 +9,7 @@ from typing import Any
 
 from danshari import data
 from danshari.analysis.facts import Facts
-from danshari.core.edits import Edit, Fold
+from danshari.core.edits import Fold
 from danshari.core.handover import MODEL_FIELDS, Handover, Point
 from danshari.core.handover_markdown import parse_handover, render_handover
 from danshari.core.summary import Reply
@@ -31,9 +31,10 @@ from danshari.handovers.ladder import (
     summary_ladder,
 )
 from danshari.handovers.span import HandoverSpan, make_fold, newest_messages_start
-from danshari.handovers.survival import Survival, measure_survival
+from danshari.handovers.survival import measure_survival
 from danshari.handovers.validate import CheckContext, collect_names
 from danshari.pipeline import masking
+from danshari.pipeline.major_trigger import MajorResult
 from danshari.pipeline.state import Pipeline
 from danshari.pipeline.summarize import SummaryContext, flatten_items
 from danshari.pipeline.tracker import ConversationTrack
@@ -53,21 +54,6 @@ _MIN_FREED_SHARE = 0.1
 """Share of what leaves that a major compaction must free at least."""
 _PROMPT_TOKENS = 1_200
 """Tokens of the prompt around the document."""
-
-
-@dataclass(slots=True, kw_only=True)
-class MajorResult:
-    """The result of a major compaction. Without edits, nothing was replaced and `notes` say why."""
-
-    edits: list[Edit] = field(default_factory=list)
-    document: Handover | None = None
-    rungs: tuple[Rung, ...] = ()
-    survived: tuple[Survival, ...] = ()
-    notes: list[str] = field(default_factory=list)
-    asked: bool = False
-    by_model: bool = False
-    units: float = 0.0
-    """What the summarizer cost, in units of base input tokens."""
 
 
 def extraction_tables() -> ExtractionTables:

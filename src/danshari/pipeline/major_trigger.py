@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from danshari.core.edits import Edit
 from danshari.core.session import SessionState
-from danshari.handovers.ladder import SummaryOutcome
-from danshari.handovers.span import choose_handover_span
 from danshari.pipeline.decide import Decision, estimate_freed_tokens, has_bound_thinking
-from danshari.pipeline.major import HandoverDraft, MajorResult
 from danshari.pipeline.state import Pipeline
-from danshari.pipeline.summarize import (
-    NO_CALLER,
-    Caller,
-    current_caller,
-    run_ladder,
-)
 from danshari.planning.planner import soft_line
+
+if TYPE_CHECKING:  # most calls make no major compaction, and its modules cost as much as all others together
+    from danshari.core.handover import Handover
+    from danshari.handovers.ladder import Rung, SummaryOutcome
+    from danshari.handovers.survival import Survival
+    from danshari.pipeline.major import HandoverDraft
 
 _OUTSIZED_SHARE = 0.25
 """Share of the window from which a first request is no head: its paste becomes data."""
@@ -26,6 +24,21 @@ _REST_TURNS = 3
 """Turns after a major compaction that would have freed too little until the next is worked out."""
 _MIN_REPLACED_SHARE = 0.3
 """Share of the view that a compaction the user asks for should replace, at the price of a shorter tail."""
+
+
+@dataclass(slots=True, kw_only=True)
+class MajorResult:
+    """The result of a major compaction. Without edits, nothing was replaced and `notes` say why."""
+
+    edits: list[Edit] = field(default_factory=list)
+    document: Handover | None = None
+    rungs: tuple[Rung, ...] = ()
+    survived: tuple[Survival, ...] = ()
+    notes: list[str] = field(default_factory=list)
+    asked: bool = False
+    by_model: bool = False
+    units: float = 0.0
+    """What the summarizer cost, in units of base input tokens."""
 
 
 def major_threshold(run: Pipeline) -> float:
@@ -85,6 +98,8 @@ def compact_major(
     run: Pipeline, payload: Any, *, why: str, asked: bool = False, focus: str = "", until: int = -1
 ) -> MajorResult:
     """Make a major compaction now. The result has no edits if nothing can leave or too little would be freed."""
+    from danshari.pipeline.summarize import NO_CALLER, current_caller, run_ladder
+
     found = draft_handover(run, why=why, asked=asked, focus=focus, until=until)
     if isinstance(found, MajorResult):
         return found
@@ -102,6 +117,9 @@ def draft_handover(
 
     Returns a `MajorResult` without edits, with the reason in its notes, if there is nothing to do.
     """
+    from danshari.handovers.span import choose_handover_span
+    from danshari.pipeline.major import HandoverDraft
+
     track, policy = run.state.track, run.settings.policy
     assert track is not None
     if not asked and track.facts.turn < run.state.futile_until:
@@ -152,6 +170,8 @@ class BackgroundSummary:
 
 def _start_background(run: Pipeline, payload: Any) -> BackgroundSummary | None:
     """Start a background summary. Returns None if there is nothing to summarize."""
+    from danshari.pipeline.summarize import NO_CALLER, Caller, current_caller, run_ladder
+
     found = draft_handover(run, why="in the background")
     if isinstance(found, MajorResult) or found.why_futile(found.document):
         return None

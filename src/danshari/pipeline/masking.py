@@ -9,11 +9,12 @@ from functools import partial
 
 from danshari import data
 from danshari.core.handover import Handover, Point
+from danshari.core.text import lazy_pattern
 
 Mask = Callable[[str], str]
 """Gives a text with its secrets masked."""
 _KEY, _KEY_LINE = "PRIVATE KEY-----", "[masked: private key]"
-_PEM = re.compile(r"PRIVATE KEY-----\s*\n((?:[A-Za-z0-9+/=]{16,}\s*\n?)+)")
+_PEM = lazy_pattern(r"PRIVATE KEY-----\s*\n((?:[A-Za-z0-9+/=]{16,}\s*\n?)+)")
 _MIN_SECRET_LENGTH = 12
 """Characters below which no text is looked at: no known key is shorter."""
 

@@ -7,7 +7,6 @@ recalled often is shown again in full, and results of its kind are elided less r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
@@ -16,12 +15,12 @@ from danshari.analysis.first_seen import strip_line_number
 from danshari.archive.base import NO_FILTERS, Entry, Filters, Passage, make_entry
 from danshari.archive.words import index_words
 from danshari.core.recall_tools import READ_TOOL, SEARCH_TOOL
-from danshari.core.text import parse_arguments
+from danshari.core.text import lazy_pattern, parse_arguments
 from danshari.errors import DanshariError, RecallError
 from danshari.pipeline import undo as restoring
 from danshari.pipeline.state import Pipeline
 
-_ID = re.compile(r"[0-9a-f]{6,32}\Z")
+_ID = lazy_pattern(r"[0-9a-f]{6,32}\Z")
 _MAX_SHOWN_LINES = 12
 """Matching lines that a search shows of one passage."""
 _RECALL_STEP, _MAX_RECALL_FACTOR = 1.5, 4.0

@@ -5,6 +5,7 @@ This module takes no lock, handles no errors and saves nothing. `compactor` adds
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +17,6 @@ from danshari.compaction import Compaction, HeldProposal
 from danshari.core.edits import Edit
 from danshari.core.policy import Policy
 from danshari.formats import Format, detect_format
-from danshari.formats.usage import estimate_floor
 from danshari.passes import HANDOVER_PASS
 from danshari.pipeline.commit import Step, commit, handle_bound_thinking, stage
 from danshari.pipeline.decide import (
@@ -25,8 +25,7 @@ from danshari.pipeline.decide import (
     decide_edits,
     find_trigger,
 )
-from danshari.pipeline.major import MajorResult
-from danshari.pipeline.major_trigger import maybe_compact_major, record_major
+from danshari.pipeline.major_trigger import MajorResult, maybe_compact_major, record_major
 from danshari.pipeline.state import Pipeline
 from danshari.pipeline.tracker import (
     ConversationTrack,
@@ -154,8 +153,9 @@ def count_inputs(run: Pipeline, tools: Any, system: Any) -> None:
 
 def recount_inputs(run: Pipeline) -> None:
     """Estimate the tokens of tool schemas and system prompt again, by the present tokenizer family."""
-    inputs = run.inputs
-    inputs.floor = estimate_floor(inputs.tools, inputs.system, data.load_estimator(run.settings.family))
+    inputs, count = run.inputs, data.load_estimator(run.settings.family)
+    texts = [v if isinstance(v, str) else json.dumps(v, default=str) for v in (inputs.tools, inputs.system) if v]
+    inputs.floor = sum(count(text) for text in texts)
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from danshari.analysis.signals import Signals
 from danshari.archive.base import Archive
@@ -17,7 +17,9 @@ from danshari.core.session import SessionState
 from danshari.formats import Format
 from danshari.passes import PASSES, Pass
 from danshari.pipeline.tracker import ConversationTrack
-from danshari.summarizers import Summarizer
+
+if TYPE_CHECKING:
+    from danshari.summarizers.base import Summarizer
 
 Mode = Literal["view", "replace"]
 

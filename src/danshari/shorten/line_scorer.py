@@ -7,7 +7,6 @@ weights, in log odds. Code has one set of weights, other texts another. The weig
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from danshari.analysis.facts import Facts
 from danshari.analysis.first_seen import WORD_PATTERN, split_identifier, strip_line_number
 from danshari.analysis.lines import is_likely_identifier, mark_error_lines, mark_total_lines
 from danshari.core.line_weights import ScorerWeights, sum_bucket_weights
+from danshari.core.text import lazy_pattern
 from danshari.shorten.text_kind import (
     FILE_TOOL_KINDS,
     TEXT_SHAPES,
@@ -27,7 +27,7 @@ from danshari.shorten.text_kind import (
 
 RECENT_ROUNDS = 5
 """Rounds whose actions and words count as recent."""
-_FORM = re.compile(
+_FORM = lazy_pattern(
     r"(?P<definition>\s*(?:(?:export|default|public|private|protected|static|async|pub|final|abstract|unsafe)\s+)*"
     r"(?:(?:def|class|func|fn|function|interface|struct|type|enum|trait|impl|module|CREATE TABLE|describe|it|test)\b"
     r"\s*[\w(<\"']|(?:const|let|var)\s+\w+\s*=\s*(?:async\s*)?(?:\(|function))|\#{2,4}\s"
@@ -37,8 +37,8 @@ _FORM = re.compile(
     r"|(?P<comment>\s*(?://|\#|\*|/\*|--|\"\"\"))"
     r"|(?P<control>\s*(?:(?:if|for|while|return|else|elif|switch|case|try|except|catch|defer|with|raise|throw)\b|[}\])]))"
 )
-_PATH = re.compile(r"[\w./@+-]{1,240}")
-_FILE = re.compile(r"[\w@+-]{1,120}\.\w{1,8}\Z")
+_PATH = lazy_pattern(r"[\w./@+-]{1,240}")
+_FILE = lazy_pattern(r"[\w@+-]{1,120}\.\w{1,8}\Z")
 _FORMS = ("blank", "close", "definition", "imports", "comment", "control", "statement")
 DEFINITION_BUCKET = _FORMS.index("definition")
 """Bucket of lines that define something."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
 from danshari.analysis.lines import is_source
+from danshari.core.text import lazy_pattern
 
 TextShape = Literal["source", "diff", "tests", "log", "json", "table", "hits", "listing", "markup", "prose"]
 TEXT_SHAPES: tuple[TextShape, ...] = get_args(TextShape)
@@ -21,17 +22,17 @@ _SAMPLE_CHARACTERS = 300
 """Characters of a line that are looked at."""
 _MOST_JSON = 2_000_000
 """Characters of a text that is parsed to see whether it is JSON."""
-_DIFF = re.compile(r"(?:diff --git |@@ -\d|\+\+\+ |--- (?:a/|/dev/null))")
-_TESTS = re.compile(
+_DIFF = lazy_pattern(r"(?:diff --git |@@ -\d|\+\+\+ |--- (?:a/|/dev/null))")
+_TESTS = lazy_pattern(
     r"=+ .*(?:passed|failed|error).* =+$|^(?:---|===) (?:FAIL|PASS|RUN)|^(?:ok|FAIL)\s+\S+\s+[\d.(]"
     r"|Tests?(?:s run| Suites)?: +\d|^FAILED \S+::|^test result: |^Ran \d+ tests? in|^\s*(?:✓|✗|✘) |^not ok \d"
     r"|^Traceback \(most recent call last\)"
 )
-_LEVEL = re.compile(r"\b(?:DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|TRACE)\b|\d\d:\d\d:\d\d")
-_HIT = re.compile(r"[\w./@+-]+\.\w{1,8}[:\-]\d+[:\-]|[\w./@+-]+/[\w.@+-]+:")
-_ENTRY = re.compile(r"(?:[dlcbps-][rwxsStT-]{9}|\d+\s+\S+$|[\w./@+ -]*[\w@+-](?:/|\.\w{1,8})$|[│├└─ ]+\S)")
-_MARKUP = re.compile(r"#{1,6} \S|\s*[-*] \S|\s*</?[a-zA-Z][\w-]*[ />]|```|\|.*\|$|> ")
-_TABLE = re.compile(r"[^|\t,;]+[|\t;,][^|\t,;]+[|\t;,][^|\t,;]")
+_LEVEL = lazy_pattern(r"\b(?:DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|TRACE)\b|\d\d:\d\d:\d\d")
+_HIT = lazy_pattern(r"[\w./@+-]+\.\w{1,8}[:\-]\d+[:\-]|[\w./@+-]+/[\w.@+-]+:")
+_ENTRY = lazy_pattern(r"(?:[dlcbps-][rwxsStT-]{9}|\d+\s+\S+$|[\w./@+ -]*[\w@+-](?:/|\.\w{1,8})$|[│├└─ ]+\S)")
+_MARKUP = lazy_pattern(r"#{1,6} \S|\s*[-*] \S|\s*</?[a-zA-Z][\w-]*[ />]|```|\|.*\|$|> ")
+_TABLE = lazy_pattern(r"[^|\t,;]+[|\t;,][^|\t,;]+[|\t;,][^|\t,;]")
 
 
 def text_shape(lines: Sequence[str], kind: str) -> TextShape:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from danshari.core.items import Item, Piece, canonical_json
-from danshari.formats.anthropic.rules import check_anthropic
 from danshari.formats.base import (
     FILE_TOKENS,
     GONE,
@@ -208,6 +207,8 @@ class AnthropicMessages(Format):
 
     def check(self, payload: object) -> list[Problem]:
         """List the broken rules: alternation, pairing, block order, thinking, cache marks, encoding."""
+        from danshari.formats.anthropic.rules import check_anthropic
+
         return check_anthropic(self.messages(payload))
 
     def image_source(self, raw: Mapping[str, Any]) -> ImageSource | None:

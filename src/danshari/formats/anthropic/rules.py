@@ -5,15 +5,14 @@ Sources: API reference, error messages and public bug reports, 2026-11.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from danshari.core.text import is_valid_text
+from danshari.core.text import is_valid_text, lazy_pattern
 from danshari.formats.base import Problem, as_plain_value
 from danshari.formats.openai_chat.rules import collect_strings
 
-_ID = re.compile(r"[a-zA-Z0-9_-]+\Z")
+_ID = lazy_pattern(r"[a-zA-Z0-9_-]+\Z")
 _MAX_CACHE_MARKS = 4
 """Cache breakpoints a request may hold."""
 

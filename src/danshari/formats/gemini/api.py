@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -11,10 +10,11 @@ from urllib.parse import parse_qs
 
 from danshari.core.recall_tools import ToolDefinition
 from danshari.core.summary import Reply, Request
+from danshari.core.text import lazy_pattern
 from danshari.formats.api import ProviderApi, TokenUsage, join_text_parts, number, plain_prompt
 from danshari.formats.recall import RecallFormat
 
-_PATH = re.compile(r"/models/(?P<model>[^/:]+):(?P<method>generateContent|streamGenerateContent)/?\Z")
+_PATH = lazy_pattern(r"/models/(?P<model>[^/:]+):(?P<method>generateContent|streamGenerateContent)/?\Z")
 _STATUSES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from danshari.core.items import Item, Piece, canonical_json
+from danshari.core.text import lazy_pattern
 from danshari.formats.base import (
     FILE_TOKENS,
     IMAGE_TOKENS,
@@ -26,7 +26,7 @@ _OWN_PARTS = ("functionCall", "function_call", "functionResponse", "function_res
               "fileData", "file_data", "executableCode", "codeExecutionResult", "thoughtSignature")  # fmt: skip
 _TEXT_KEYS = ("output", "result", "content", "error")
 """Keys under which a function response that is one text carries it, the usual one first (Gemini docs, 2026-11)."""
-_NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
+_NOT_IN_IDS = lazy_pattern(r"[^a-zA-Z0-9_-]")
 """Characters that no provider takes in a call id."""
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from danshari.core.recall_tools import ToolDefinition
 from danshari.core.summary import Reply, Request
+from danshari.core.text import lazy_pattern
 from danshari.formats.api import ProviderApi, TokenUsage, join_text_parts, number, plain_prompt
 from danshari.formats.recall import RecallFormat
 
@@ -19,7 +19,7 @@ _ERROR_TYPES = {
     413: "invalid_request_error",
     429: "rate_limit_error",
 }
-_NO_MAX_TOKENS = re.compile(r"(?:gpt-5|o\d)")
+_NO_MAX_TOKENS = lazy_pattern(r"(?:gpt-5|o\d)")
 """OpenAI models that refuse `max_tokens` (API reference, 2026-10)."""
 _LIMITS = ("max_output_tokens", "max_completion_tokens", "max_tokens")
 

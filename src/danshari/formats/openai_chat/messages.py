@@ -24,7 +24,6 @@ from danshari.formats.base import (
     split_data_url,
     string_or_empty,
 )
-from danshari.formats.openai_chat.rules import check_chat
 
 _ROLES = {
     "system": "system",
@@ -232,6 +231,8 @@ class OpenAIChat(Format):
 
     def check(self, payload: object) -> list[Problem]:
         """List the broken rules: roles, pairing, arguments, content, encoding."""
+        from danshari.formats.openai_chat.rules import check_chat
+
         return check_chat(self.messages(payload))
 
 

@@ -22,7 +22,6 @@ from danshari.formats.base import (
     opaque_piece,
     string_or_empty,
 )
-from danshari.formats.openai_responses.rules import check_responses
 
 _TEXT_TYPES = {"input_text", "output_text", "text"}
 _MEDIA = {"input_image": IMAGE_TOKENS, "input_file": FILE_TOKENS, "input_audio": FILE_TOKENS}
@@ -196,6 +195,8 @@ class OpenAIResponses(Format):
 
     def check(self, payload: object) -> list[Problem]:
         """List the broken rules: pairing, arguments, reasoning order, encoding."""
+        from danshari.formats.openai_responses.rules import check_responses
+
         return check_responses(self.messages(payload))
 
 
