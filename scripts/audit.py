@@ -18,7 +18,7 @@ from typing import Any
 
 from danshari_bench.comparison.plan import LONG_ROUNDS, common_atoms, survey_session
 
-from danshari.cli.common import load_sessions
+from danshari.cli.shared.common import load_sessions
 from danshari.replay.references import (
     HOT,
     RoundNeeds,

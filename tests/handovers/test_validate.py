@@ -41,7 +41,9 @@ from tests.support.summaries import WITHOUT_TAIL, ask_summarizer, document_text,
     ],
 )  # fmt: skip
 def test_a_bad_answer_is_refused_and_nothing_is_lost(answer: Any, why: str) -> None:
-    result, _ = ask_summarizer(answer, summary_tries=1, summary_seconds=0.2 if isinstance(answer, int | float) else 30.0)
+    result, _ = ask_summarizer(
+        answer, summary_tries=1, summary_seconds=0.2 if isinstance(answer, int | float) else 30.0
+    )
     assert result.layer == "fallback"
     assert why in " ".join(r.why for r in result.rungs)
     plain, _ = ask_summarizer("", summary_tries=0)
@@ -49,7 +51,9 @@ def test_a_bad_answer_is_refused_and_nothing_is_lost(answer: Any, why: str) -> N
 
 
 def test_an_echo_of_the_prompt_is_refused() -> None:
-    result, _ = ask_summarizer(lambda request: request.messages[0]["content"].split("</transcript>")[1], summary_tries=1)
+    result, _ = ask_summarizer(
+        lambda request: request.messages[0]["content"].split("</transcript>")[1], summary_tries=1
+    )
     assert result.rungs[0].why in ("an echo of the prompt", "a copy of the document instead of a change to it")
 
 

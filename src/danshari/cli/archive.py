@@ -1,4 +1,4 @@
-"""`danshari archive` and `danshari recall`: search, inspect and maintain the archive of originals."""
+"""`danshari archive`: inspect and maintain the archive of originals."""
 
 from __future__ import annotations
 
@@ -8,100 +8,19 @@ from pathlib import Path
 
 import click
 
-from danshari.archive import Filters
 from danshari.archive import maintenance as keeping
-from danshari.archive.location import data_home, open_archive
-from danshari.archive.sqlite import SqliteArchive
-from danshari.cli.common import PATH_TYPE, emit_json, err, make_table, out, progress_bar
-from danshari.errors import ArgumentError, RecallError
-
-ARCHIVE_OPTION = click.option(
-    "--archive", "where", type=PATH_TYPE, help="The archive's file. [default: archive.db in the data folder]"
-)
-JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-def open_existing_archive(where: Path | None) -> SqliteArchive:
-    """Open an existing archive; raises ArgumentError if there is none."""
-    path = where or data_home() / "archive.db"
-    if not path.is_file():
-        raise ArgumentError(f"{path}: no archive there; one is made by Compactor(archive=open_archive())")
-    archive = open_archive(path)
-    for note in archive.notes:
-        err.print(f"note: {note}", highlight=False, soft_wrap=True)
-    return archive
-
-
-@click.command("recall")
-@click.argument("query")
-@ARCHIVE_OPTION
-@click.option("--session", default="", help="Only this session.")
-@click.option("--project", default="", help="Only this project.")
-@click.option("--path", default="", help="Only originals of files whose path holds this.")
-@click.option("--tool", default="", help="Only originals of this tool.")
-@click.option("--failed", is_flag=True, help="Only what failed: attempts that were ruled out.")
-@click.option("--limit", default=5, show_default=True, type=click.IntRange(1, 100))
-@JSON_OPTION
-def recall_command(
-    query: str,
-    where: Path | None,
-    session: str,
-    project: str,
-    path: str,
-    tool: str,
-    failed: bool,
-    limit: int,
-    as_json: bool,
-) -> None:
-    """Find originals by words, or print one by its id.
-
-    QUERY: words, identifiers, a path, a command; or the id shown as `recall` or `archived as`.
-    """
-    archive = open_existing_archive(where)
-    filters = Filters(session=session, project=project, path=path, name=tool, failed=True if failed else None)
-    try:
-        entry = archive.get(query.lower())
-    except RecallError:
-        found = archive.search(query, limit=limit, filters=filters)
-        if not found:
-            raise RecallError(
-                f"nothing recalled for {query!r} in {len(archive):,} originals of {archive.path}"
-            ) from None
-    else:
-        sys.stdout.write(entry.text.encode("utf-8", "replace").decode() + "\n")
-        return
-    if as_json:
-        emit_json([
-            {"id": p.entry.id, "tool": p.entry.name, "path": p.entry.path, "session": p.entry.session,
-             "round": p.entry.turn, "lines": [p.start, p.end], "score": p.score, "newer": p.newer, "text": p.text}
-            for p in found
-        ])  # fmt: skip
-        return
-    for p in found:
-        where_from = " · ".join(filter(None, [p.entry.name, p.entry.path or p.entry.label[:60], p.entry.session]))
-        newer = f" · newer: {p.newer}" if p.newer else ""
-        out.print(f"[bold]{p.entry.id}[/bold] {where_from} · round {p.entry.turn} · lines {p.start}-{p.end}{newer}",
-                  highlight=False)  # fmt: skip
-        for line in _best_lines(p.text, query):
-            out.print(f"    {line[:160]}", highlight=False, markup=False)
-
-
-def _best_lines(text: str, query: str, most: int = 4) -> list[str]:
-    """Return the `most` lines that share most words with the query, in their original order."""
-    from danshari.archive.words import index_words
-
-    asked = set(index_words(query))
-    lines = text.split("\n")
-    ranked = sorted(range(len(lines)), key=lambda n: (-len(asked & set(index_words(lines[n]))), n))[:most]
-    return [lines[n].rstrip() for n in sorted(ranked)]
+from danshari.archive.location import open_archive
+from danshari.cli.shared.archives import ARCHIVE_OPTION, JSON_OPTION, open_existing_archive
+from danshari.cli.shared.common import PATH_TYPE, emit_json, err, make_table, out, progress_bar
+from danshari.errors import ArgumentError
 
 
 @click.group("archive")
-def archive_group() -> None:
+def command() -> None:
     """Look at the archive of originals: list, show, stats, verify, expire, export, import."""
 
 
-@archive_group.command("list")
+@command.command("list")
 @ARCHIVE_OPTION
 @JSON_OPTION
 def archive_list_command(where: Path | None, as_json: bool) -> None:
@@ -117,7 +36,7 @@ def archive_list_command(where: Path | None, as_json: bool) -> None:
     out.print(shown)
 
 
-@archive_group.command("show")
+@command.command("show")
 @click.argument("id")
 @ARCHIVE_OPTION
 def archive_show_command(id: str, where: Path | None) -> None:  # noqa: A002
@@ -125,7 +44,7 @@ def archive_show_command(id: str, where: Path | None) -> None:  # noqa: A002
     sys.stdout.buffer.write(open_existing_archive(where).get(id.lower()).text.encode("utf-8", "surrogatepass"))
 
 
-@archive_group.command("stats")
+@command.command("stats")
 @ARCHIVE_OPTION
 @JSON_OPTION
 def stats_command(where: Path | None, as_json: bool) -> None:
@@ -143,7 +62,7 @@ def stats_command(where: Path | None, as_json: bool) -> None:
         out.print(f"{name.replace('_', ' '):14} {parts}", highlight=False, soft_wrap=True)
 
 
-@archive_group.command("verify")
+@command.command("verify")
 @ARCHIVE_OPTION
 def verify_command(where: Path | None) -> None:
     """Read every original back and check the file; exit code 3 if anything is wrong."""
@@ -156,7 +75,7 @@ def verify_command(where: Path | None) -> None:
         sys.exit(3)
 
 
-@archive_group.command("expire")
+@command.command("expire")
 @ARCHIVE_OPTION
 @click.option("--days", multiple=True, metavar="TIER=N", help="Days that a tier's originals stay; repeat. "
               "[default: transient 14, process 60, evidence 180, conclusion 730]")  # fmt: skip
@@ -208,7 +127,7 @@ def _parse_tier_limits(option: str, given: tuple[str, ...]) -> dict[str, float]:
     return found
 
 
-@archive_group.command("export")
+@command.command("export")
 @click.argument("target", type=PATH_TYPE)
 @ARCHIVE_OPTION
 @click.option("--session", default="", help="Only this session's originals.")
@@ -231,7 +150,7 @@ def export_command(target: Path, where: Path | None, session: str) -> None:
     err.print(f"{count:,} originals: {target}", highlight=False)
 
 
-@archive_group.command("import")
+@command.command("import")
 @click.argument("source", type=PATH_TYPE)
 @ARCHIVE_OPTION
 def import_command(source: Path, where: Path | None) -> None:

@@ -13,14 +13,14 @@ from typing import Any
 import click
 
 from danshari import data
-from danshari.cli.common import PATH_TYPE, emit_json, err
+from danshari.cli.shared.common import PATH_TYPE, emit_json, err, read_one_session
 from danshari.compaction import Compaction
 from danshari.compactor import Compactor, compact
 from danshari.core.summary import Request
-from danshari.errors import ArgumentError, ModelError, SessionError
+from danshari.errors import ArgumentError, ModelError
 from danshari.formats import FORMATS, find_format
 from danshari.pipeline.handover import handover_text
-from danshari.sessions import RecordedSession, read
+from danshari.sessions import RecordedSession
 from danshari.summarizers import Summarizer, endpoint, provider
 
 SHOW_CHOICES = ("document", "diff", "prompt")
@@ -57,7 +57,7 @@ SHOW_CHOICES = ("document", "diff", "prompt")
     is_flag=True,
     help="Print the whole result as JSON: figures, edits and (without --out) messages.",
 )
-def compact_command(
+def command(
     file: Path,
     policy: str,
     window: int | None,
@@ -115,19 +115,6 @@ def _check_output_path(out_path: Path | None) -> None:
         raise ArgumentError(
             f"--out {out_path}: {'is a folder' if out_path.is_dir() else 'no such folder'}; name a file"
         )
-
-
-def read_one_session(file: Path, number: int) -> RecordedSession:
-    """Read session `number` (from 1) of a file; raises ArgumentError or SessionError if there is none."""
-    sessions = list(read(file))
-    if not 1 <= number <= len(sessions):
-        raise ArgumentError(f"--session {number}: {file} holds {len(sessions)} session(s)")
-    session = sessions[number - 1]
-    if not session.messages and session.malformed:
-        raise SessionError(f"{file}: {session.malformed} malformed records and no message")
-    if session.malformed:
-        err.print(f"note: {session.malformed} malformed records were left out", highlight=False)
-    return session
 
 
 def _compact_major(

@@ -10,8 +10,7 @@ import click
 from danshari import data
 from danshari.archive.location import data_home, open_archive
 from danshari.archive.maintenance import last_turn
-from danshari.cli.common import PATH_TYPE, emit_json, out
-from danshari.cli.compact import read_one_session
+from danshari.cli.shared.common import PATH_TYPE, emit_json, out, read_one_session
 from danshari.errors import SessionError
 from danshari.pipeline.persist import load_stored_session
 from danshari.replay.diagnosis import Symptom, diagnose, diagnose_stored
@@ -23,7 +22,7 @@ from danshari.replay.diagnosis import Symptom, diagnose, diagnose_stored
 @click.option("--session", "number", default=1, show_default=True, help="Which session, if FILE holds several.")
 @click.option("--archive", "path", type=PATH_TYPE, help="Archive that holds SESSION. [default: the user's]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def doctor_command(source: str, policy: str, number: int, path: Path | None, as_json: bool) -> None:
+def command(source: str, policy: str, number: int, path: Path | None, as_json: bool) -> None:
     """Diagnose the recorded session in FILE under a policy, or SESSION as the archive stored it.
 
     Failed attempts repeated, compactions that failed, edit points lost, recalls that found nothing, compactions too

@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from danshari import data
-from danshari.cli.common import PATH_TYPE, emit_json, err
-from danshari.cli.compact import read_one_session
+from danshari.cli.shared.common import PATH_TYPE, emit_json, err, read_one_session
 from danshari.pipeline.handover import handover, handover_text
 
 
@@ -23,7 +22,7 @@ from danshari.pipeline.handover import handover, handover_text
 @click.option("--session", "number", default=1, show_default=True, help="Which session, if FILE holds several.")
 @click.option("--out", "out_path", type=PATH_TYPE, help="Write the document to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the document as JSON, with sources and times.")
-def handover_command(
+def command(
     file: Path,
     size: int,
     hard: bool,

@@ -7,16 +7,16 @@ from dataclasses import asdict
 import click
 
 from danshari import data
-from danshari.cli.common import emit_json, make_table, out
+from danshari.cli.shared.common import emit_json, make_table, out
 from danshari.core.policy import policy_fields, policy_value
 
 
-@click.group()
-def policy() -> None:
+@click.group("policy")
+def command() -> None:
     """List, show and explain policies."""
 
 
-@policy.command("list")
+@command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def policy_list_command(as_json: bool) -> None:
     """List the presets with the first line of their comment."""
@@ -36,7 +36,7 @@ def _first_comment(text: str) -> str:
     return first.lstrip("# ").strip() if first.startswith("#") else ""
 
 
-@policy.command("show")
+@command.command("show")
 @click.argument("name")
 def policy_show_command(name: str) -> None:
     """Print a preset's file, a start for your own: save it, change it, pass its path as --policy."""
@@ -44,7 +44,7 @@ def policy_show_command(name: str) -> None:
     click.echo(f"# Fields not listed keep their defaults: danshari policy explain {name}")
 
 
-@policy.command("explain")
+@command.command("explain")
 @click.argument("name", default="balanced")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def explain_command(name: str, as_json: bool) -> None:

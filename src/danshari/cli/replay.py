@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from danshari import data
-from danshari.cli.common import (
+from danshari.cli.shared.common import (
     PATH_TYPE,
     emit_json,
     format_percent,
@@ -21,7 +21,7 @@ from danshari.cli.common import (
     run_jobs,
     shorten_id,
 )
-from danshari.cli.explain import explain_request
+from danshari.cli.shared.explain import explain_request
 from danshari.core.pricing import Prices
 from danshari.errors import ArgumentError
 from danshari.replay.replay import ReplayResult, replay
@@ -48,7 +48,7 @@ def _replay_job(job: ReplayJob) -> ReplayResult:
 @click.option("--explain", "explained", type=int, metavar="ROUND", help="Of one session: what was decided before this "
               "request, and why.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-def replay_command(
+def command(
     paths: tuple[Path, ...],
     policies: tuple[str, ...],
     prices: str | None,

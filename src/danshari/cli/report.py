@@ -10,7 +10,7 @@ import click
 
 from danshari import data
 from danshari.analysis.tiers import TIERS
-from danshari.cli.common import (
+from danshari.cli.shared.common import (
     PATH_TYPE,
     emit_json,
     err,
@@ -59,7 +59,7 @@ def choose_session_paths(paths: tuple[Path, ...], newest: int) -> list[Path]:
     return bundled_sessions()
 
 
-@click.command()
+@click.command("report")
 @click.argument("paths", nargs=-1, type=PATH_TYPE)
 @click.option("--policy", "policies", multiple=True, help="Policy to price; repeat for several. [default: all presets]")
 @click.option("--model", help="Price all sessions as this model. [default: the one recorded]")
@@ -71,7 +71,7 @@ def choose_session_paths(paths: tuple[Path, ...], newest: int) -> list[Path]:
     help="How many of your own sessions to read without PATHS.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-def report(paths: tuple[Path, ...], policies: tuple[str, ...], model: str | None, newest: int, as_json: bool) -> None:
+def command(paths: tuple[Path, ...], policies: tuple[str, ...], model: str | None, newest: int, as_json: bool) -> None:
     """Show where the tokens of recorded sessions went and what each policy would have cost.
 
     PATHS are session files or folders; without any, your own Claude Code, Codex and pi sessions are found.

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from danshari import data
-from danshari.cli.common import (
+from danshari.cli.shared.common import (
     PATH_TYPE,
     emit_json,
     err,
@@ -43,7 +43,7 @@ _WEIGHTS_FILE = "scorer.json"
 @click.option("--dry-run", is_flag=True, help="Judge only; write nothing.")
 @click.option("--reset", is_flag=True, help="Go back to the weights that came with danshari; PATHS are not read.")
 @click.option("--json", "as_json", is_flag=True, help="Print the training report as JSON.")
-def train_command(paths: tuple[Path, ...], target: Path | None, dry_run: bool, reset: bool, as_json: bool) -> None:
+def command(paths: tuple[Path, ...], target: Path | None, dry_run: bool, reset: bool, as_json: bool) -> None:
     """Learn from recorded sessions which lines later actions need.
 
     Every result's lines are examples; whether a later action referred to one is the label. The report holds each

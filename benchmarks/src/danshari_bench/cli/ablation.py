@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from danshari import data
-from danshari.cli.common import PATH_TYPE, emit_json, load_sessions, make_table, out, print_notes, run_jobs
+from danshari.cli.shared.common import PATH_TYPE, emit_json, load_sessions, make_table, out, print_notes, run_jobs
 from danshari.replay.prompt_cache import PRICE_VECTORS
 from danshari_bench.comparison.ablation import ablate
 from danshari_bench.comparison.plan import LONG_ROUNDS

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from danshari.cli.common import PATH_TYPE, emit_json, make_table, out, progress_bar
+from danshari.cli.shared.common import PATH_TYPE, emit_json, make_table, out, progress_bar
 from danshari_bench.load.archive import kill_writers, measure_archive, run_concurrent_writers
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from danshari.cli.common import PATH_TYPE
+from danshari.cli.shared.common import PATH_TYPE
 from danshari.errors import SessionError
 
 

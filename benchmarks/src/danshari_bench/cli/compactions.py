@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from danshari.cli.common import PATH_TYPE, emit_json, make_table, out, run_jobs, write_json
+from danshari.cli.shared.common import PATH_TYPE, emit_json, make_table, out, run_jobs, write_json
 from danshari.errors import ArgumentError, SessionError
 from danshari.replay.atoms import ATOM_VARIANTS, atom_definition
 from danshari_bench.compactions import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from danshari.cli.common import (
+from danshari.cli.shared.common import (
     PATH_TYPE,
     emit_json,
     load_sessions,

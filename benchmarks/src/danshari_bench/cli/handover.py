@@ -8,7 +8,16 @@ from typing import Any
 
 import click
 
-from danshari.cli.common import PATH_TYPE, emit_json, load_sessions, make_table, out, print_notes, run_jobs, write_json
+from danshari.cli.shared.common import (
+    PATH_TYPE,
+    emit_json,
+    load_sessions,
+    make_table,
+    out,
+    print_notes,
+    run_jobs,
+    write_json,
+)
 from danshari.sessions import RecordedSession
 from danshari_bench.checks.generations import GenerationResult, run_generations
 from danshari_bench.checks.handover import check_handovers, pool_handover_checks

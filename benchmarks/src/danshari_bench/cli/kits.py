@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from danshari.cli.common import PATH_TYPE, emit_json, err, make_table, out
+from danshari.cli.shared.common import PATH_TYPE, emit_json, err, make_table, out
 from danshari_bench.external_suites import KITS, find_kit, run_kit
 
 

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from danshari.cli.common import emit_json, err, make_table, out
+from danshari.cli.shared.common import emit_json, err, make_table, out
 from danshari_bench.peers import PEERS, find_peer
 from danshari_bench.peers.environment import Environment
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from danshari.cli.common import emit_json, err, make_table, out, progress_bar
+from danshari.cli.shared.common import emit_json, err, make_table, out, progress_bar
 from danshari.errors import ArgumentError
 from danshari_bench.load.proxies import (
     HISTORY_SIZES,

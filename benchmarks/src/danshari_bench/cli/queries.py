@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from danshari import data
-from danshari.cli.common import PATH_TYPE, emit_json, load_sessions, make_table, out, print_notes, run_jobs
+from danshari.cli.shared.common import PATH_TYPE, emit_json, load_sessions, make_table, out, print_notes, run_jobs
 from danshari_bench.checks.queries import measure_queries
 
 

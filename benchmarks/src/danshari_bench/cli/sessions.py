@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from danshari import data
-from danshari.cli.common import (
+from danshari.cli.shared.common import (
     PATH_TYPE,
     emit_json,
     err,

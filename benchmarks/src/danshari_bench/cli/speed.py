@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from danshari.cli.common import emit_json, make_table, out
+from danshari.cli.shared.common import emit_json, make_table, out
 from danshari_bench.load.speed import measure_speed
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from danshari.cli.common import PATH_TYPE, emit_json, load_sessions, out, print_notes, progress_bar
+from danshari.cli.shared.common import PATH_TYPE, emit_json, load_sessions, out, print_notes, progress_bar
 from danshari.formats import find_format
 from danshari.replay.prompt_cache import request_boundaries
 from danshari_bench.load.traffic import TrafficResult, send_sessions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from danshari.analysis.tiers import tier_of
-from danshari.cli.common import emit_json, make_table, out
+from danshari.cli.shared.common import emit_json, make_table, out
 from danshari.compaction import Compaction
 from danshari.compactor import Compactor
 from danshari.core.edits import Replace

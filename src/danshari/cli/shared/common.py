@@ -169,3 +169,16 @@ def print_notes(lines: Sequence[str], most: int = 5) -> None:
         err.print(f"[dim]note: {line}[/dim]", highlight=False, soft_wrap=True)
     if len(lines) > most:
         err.print(f"[dim]note: … and {len(lines) - most} more[/dim]", highlight=False)
+
+
+def read_one_session(file: Path, number: int) -> RecordedSession:
+    """Read session `number` (from 1) of a file; raises ArgumentError or SessionError if there is none."""
+    sessions = list(read(file))
+    if not 1 <= number <= len(sessions):
+        raise ArgumentError(f"--session {number}: {file} holds {len(sessions)} session(s)")
+    session = sessions[number - 1]
+    if not session.messages and session.malformed:
+        raise SessionError(f"{file}: {session.malformed} malformed records and no message")
+    if session.malformed:
+        err.print(f"note: {session.malformed} malformed records were left out", highlight=False)
+    return session

@@ -1,0 +1,1 @@
+"""What several commands share: tables, progress, reading sessions, explaining one request."""
