@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from danshari import data
 from danshari.analysis.facts import Facts
@@ -31,11 +31,13 @@ from danshari.pipeline.fail_open import compact_safely
 from danshari.pipeline.run import count_inputs, recount_inputs, resolve_format
 from danshari.pipeline.state import (
     ConversationState,
+    Force,
     HostInputs,
     Mode,
     PendingSummary,
     Pipeline,
     PipelineSettings,
+    check_force,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
 
 _LONG_AGO = -1e18
 """A clock reading (seconds) before any cache's time to live."""
-Force = Literal["full"] | bool | None
 
 
 def compact(
@@ -208,8 +209,7 @@ class Compactor:
 
     def view_format(self) -> Format:
         """Return the format of the conversation; chat completions before the first compaction."""
-        track = self._run.state.track
-        return track.format if track else self._run.settings.wire or find_format("openai-chat")
+        return self._run.wire
 
     # ── the main way in ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -231,7 +231,7 @@ class Compactor:
         hand-over's key lines prefer it. Raises FormatError if `messages` is no list of messages. Unexpected
         content never raises.
         """
-        _check_force(force, until)
+        check_force(force, until)
         with self._lock:
             if isinstance(messages, Mapping):
                 tools = messages.get("tools") if tools is None else tools
@@ -271,7 +271,7 @@ class Compactor:
 
         Nothing is committed, archived or added to the session's costs.
         """
-        _check_force(force, until)
+        check_force(force, until)
         with self._lock:
             trial = self._run.trial()
             return compact_safely(trial, messages, force=bool(force), full=force == "full", focus=focus, until=until)
@@ -395,14 +395,6 @@ class Compactor:
         """Continue a saved session. Raises SessionError if it cannot be read, VersionError for a newer format."""
         with self._lock:
             persist.load_saved(self._run, saved)
-
-
-def _check_force(force: Any, until: Any) -> None:
-    """Raise ArgumentError unless `force` and `until` are valid together."""
-    if force not in (None, True, False, "full"):
-        raise ArgumentError(f"force = {force!r}; must be True, False or 'full'")
-    if until is not None and (isinstance(until, bool) or not isinstance(until, int) or until < 1 or force != "full"):
-        raise ArgumentError(f"until = {until!r}; must be a number of messages, with force='full'")
 
 
 def _as_summarizer(value: Any) -> Summarizer | None:

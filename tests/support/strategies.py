@@ -142,9 +142,9 @@ settings_of_runs = st.builds(
 
 
 @st.composite
-def sessions(draw: Any, *, rounds: int = 9) -> tuple[str, list[Any]]:
+def sessions(draw: Any, *, rounds: int = 9, formats: tuple[str, ...] = FORMATS) -> tuple[str, list[Any]]:
     """Draw (format name, messages) of one well-formed session that ends where a model call would follow."""
-    name = draw(st.sampled_from(FORMATS))
+    name = draw(st.sampled_from(formats))
     turns = list(draw(st.lists(_turns, min_size=1, max_size=rounds)))
     system = "" if name == "anthropic" else draw(st.sampled_from(("", "You are a coding agent.")))
     last = turns[-1]

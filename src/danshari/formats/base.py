@@ -38,7 +38,7 @@ FILE_TOKENS = 3000
 """Tokens of an attached file or audio of unknown size; both providers count per page or second."""
 
 
-_SHAPE_ERRORS = (TypeError, AttributeError, KeyError, ValueError, IndexError)
+SHAPE_ERRORS = (TypeError, AttributeError, KeyError, ValueError, IndexError)
 """What taking a message of an unexpected shape apart may raise."""
 
 
@@ -101,14 +101,19 @@ class Format:
     @property
     def api(self) -> ProviderApi:
         """What the provider's API has besides messages: paths, keys, usage, errors, tools, streams."""
-        found: ProviderApi = self._sibling("api").API
+        found: ProviderApi = self.provider_format._sibling("api").API
         return found
 
     @property
     def script(self) -> ProviderScript:
         """How the provider words scripted turns."""
-        found: ProviderScript = self._sibling("scripted").SCRIPT
+        found: ProviderScript = self.provider_format._sibling("scripted").SCRIPT
         return found
+
+    @property
+    def provider_format(self) -> Format:
+        """The format in which plain requests to the provider are written: this one, unless messages are objects."""
+        return self
 
     def _sibling(self, name: str) -> Any:
         """Import a module of the folder in which the format stands: only those who need it pay for it."""
@@ -126,7 +131,7 @@ class Format:
         """Return the image of one of this format's media blocks; None for anything else."""
         return None
 
-    def sign(self, message: Message) -> bool:
+    def sign(self, message: Any) -> bool:
         """Return whether only this format can have written `message`."""
         raise NotImplementedError
 
@@ -139,10 +144,10 @@ class Format:
         message = self.as_message(message)
         try:
             return self.is_message(message) and self.sign(message)
-        except _SHAPE_ERRORS:
+        except SHAPE_ERRORS:
             return False
 
-    def pieces(self, message: Message) -> list[Piece]:
+    def pieces(self, message: Any) -> list[Piece]:
         """Split one message into pieces, in the order of the provider's blocks."""
         raise NotImplementedError
 
@@ -153,28 +158,28 @@ class Format:
             return [opaque_piece(message, "user")]
         try:
             return self.pieces(message)
-        except _SHAPE_ERRORS:
+        except SHAPE_ERRORS:
             return [opaque_piece(message, message.get("role") if isinstance(message, Mapping) else None)]
 
     def name_calls(self, pieces: list[Piece]) -> list[Piece]:
         """Return a message's pieces with a call id where the provider pairs by position; most formats have ids."""
         return pieces
 
-    def patch(self, message: Message, changes: Changes) -> Message | None:
+    def patch(self, message: Any, changes: Changes) -> Any:
         """Copy `message` with some pieces changed; None if nothing is left of it."""
         raise NotImplementedError
 
-    def append_text(self, message: Message, text: str) -> Message:
+    def append_text(self, message: Any, text: str) -> Any:
         """Copy a user message with one more text block."""
         raise NotImplementedError
 
-    def user_message(self, text: str) -> Message:
+    def user_message(self, text: str) -> Any:
         """Make a user message."""
         raise NotImplementedError
 
-    def begins_turn(self, message: Message, before: Message | None) -> bool:  # noqa: ARG002
+    def begins_turn(self, message: Any, before: Any) -> bool:  # noqa: ARG002
         """Return whether a new assistant turn begins with `message`, which follows `before`."""
-        return message.get("role") == "assistant"
+        return bool(message.get("role") == "assistant")
 
     def build(self, items: Sequence[Item], lost: list[str] | None = None) -> list[Any]:
         """Build messages from items. What this format cannot carry is described in `lost`."""
@@ -197,6 +202,14 @@ class Format:
         if not isinstance(payload, Sequence) or isinstance(payload, str | bytes):
             raise FormatError(f"{self.name}: expected a list of messages, got {type(payload).__name__}")
         return payload
+
+    def to_json(self, message: Any) -> Any:
+        """Return a message as JSON values, for a saved session; `from_json` reads it back."""
+        return as_plain_value(message)
+
+    def from_json(self, value: Any) -> Any:
+        """Return the message that `to_json` wrote."""
+        return value
 
     def read(self, payload: object) -> Conversation:
         """Read all messages into items."""
@@ -250,14 +263,15 @@ class Format:
             before = at - 1
             while before >= 0 and out[before] is GONE:
                 before -= 1
-            if before >= 0 and self.is_user(out[before]):
-                out[before] = self.append_text(out[before], places[at])
+            message = self.as_message(out[before]) if before >= 0 else None
+            if message is not None and self.is_message(message) and self.is_user(message):
+                out[before] = self.append_text(message, places[at])
             else:
                 out.insert(at, self.user_message(places[at]))
 
-    def is_user(self, message: Message) -> bool:
+    def is_user(self, message: Any) -> bool:
         """Return whether text can be appended to this message as the user's."""
-        return message.get("role") == "user"
+        return bool(message.get("role") == "user")
 
 
 def as_plain_value(value: Any) -> Any:

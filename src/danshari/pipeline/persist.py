@@ -30,12 +30,14 @@ def dump_conversation(run: Pipeline) -> str:
 def pack_state(run: Pipeline, *, ledger: bool = True) -> dict[str, Any]:
     """Return the state as plain JSON values, without its archive, and without its ledger if `ledger` is False."""
     session = replace(run.state.session, ledger=run.state.session.ledger if ledger else ())
+    wire = run.wire
+    returned = run.state.returned
     return {
         "danshari": SAVE_FORMAT,
         "session": session.to_dict(),
         "mode": run.settings.mode,
-        "source": run.state.source,
-        "returned": run.state.returned,
+        "source": list(map(wire.to_json, run.state.source)),
+        "returned": returned if returned is None else list(map(wire.to_json, returned)),
         "pinned": list(run.settings.policy.pinned),
         "hints": run.state.hints,
         "kept": run.state.kept,
@@ -70,6 +72,9 @@ def unpack_state(run: Pipeline, stored: Any) -> None:
         raise
     except (KeyError, TypeError, ValueError) as error:
         raise _unreadable_error(error) from None
+    wire = run.wire
+    source = list(map(wire.from_json, source))
+    returned = returned if returned is None else list(map(wire.from_json, returned))
     run.state.session, run.state.track, run.settings.mode = session, None, mode
     run.state.source, run.state.returned, run.state.hints, run.state.kept = source, returned, hints, kept
     run.settings.policy = replace(

@@ -14,7 +14,8 @@ from danshari.archive.in_memory import MemoryArchive
 from danshari.core.policy import Policy
 from danshari.core.pricing import ModelInfo
 from danshari.core.session import SessionState
-from danshari.formats import Format
+from danshari.errors import ArgumentError
+from danshari.formats import Format, find_format
 from danshari.passes import PASSES, Pass
 from danshari.pipeline.tracker import ConversationTrack
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from danshari.summarizers.base import Summarizer
 
 Mode = Literal["view", "replace"]
+Force = Literal["full"] | bool | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,6 +116,12 @@ class Pipeline:
     def __init__(self, settings: PipelineSettings, inputs: HostInputs, state: ConversationState) -> None:
         self.settings, self.inputs, self.state = settings, inputs, state
 
+    @property
+    def wire(self) -> Format:
+        """The format of the conversation; chat completions until one was read or named."""
+        track = self.state.track
+        return track.format if track else self.settings.wire or find_format("openai-chat")
+
     def trial(self) -> Pipeline:
         """Return a copy that decides alike, asks no summarizer and archives nowhere."""
         return Pipeline(
@@ -144,3 +152,11 @@ class Pipeline:
         notes: list[str] = getattr(self.settings.archive, "notes", [])
         fresh, self.state.archive_notes = notes[self.state.archive_notes :], len(notes)
         return list(fresh)
+
+
+def check_force(force: Any, until: Any) -> None:
+    """Raise ArgumentError unless `force` and `until` are valid together."""
+    if force not in (None, True, False, "full"):
+        raise ArgumentError(f"force = {force!r}; must be True, False or 'full'")
+    if until is not None and (isinstance(until, bool) or not isinstance(until, int) or until < 1 or force != "full"):
+        raise ArgumentError(f"until = {until!r}; must be a number of messages, with force='full'")

@@ -45,7 +45,7 @@ def build_summary_request(ask: SummaryQuestion, scene: SummaryContext) -> Reques
     """Write one question to the summarizer as a request in the conversation's format."""
     policy = scene.policy
     plain = Request(
-        format=scene.wire.name,
+        format=scene.wire.provider_format.name,
         messages=[],
         model=policy.summary.model,
         most=policy.summary.tokens,
@@ -58,6 +58,7 @@ def build_summary_request(ask: SummaryQuestion, scene: SummaryContext) -> Reques
         messages = [*main, scene.wire.user_message(ask.instruction)]
         return replace(
             plain,
+            format=scene.wire.name,
             messages=messages,
             system=copy.deepcopy(scene.system),
             tools=copy.deepcopy(scene.tools),
@@ -67,7 +68,7 @@ def build_summary_request(ask: SummaryQuestion, scene: SummaryContext) -> Reques
         )
     number, count = ask.part
     text = f'<transcript part="{number}/{count}">\n{ask.transcript}\n</transcript>\n\n{ask.instruction}'
-    return replace(plain, messages=[scene.wire.user_message(text)])
+    return replace(plain, messages=[scene.wire.provider_format.user_message(text)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
