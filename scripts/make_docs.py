@@ -6,13 +6,13 @@ import importlib
 import inspect
 import re
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import click
 
 sys.path.insert(0, str(Path(__file__).parent))
+from api_docs import api_page
 from autocompact_tables import TABLES as MORE
 from benchmark_tables import TABLES, default_rows, load_result
 from danshari_bench.comparison.cache import CACHE_VARIABLE
@@ -21,12 +21,11 @@ from danshari_bench.peers import PEERS
 from danshari_bench.peers.baselines import BASELINES
 from phase_picture import draw_phase_picture
 
-import danshari
 from danshari import data, errors
 from danshari.archive.location import DATA_VARIABLE
 from danshari.cli import cli
 from danshari.cli.report import bundled_sessions
-from danshari.core.policy import policy_fields, policy_value
+from danshari.core.policy import GROUPS, REMOVED_FIELDS, RENAMED_FIELDS, Policy, policy_fields, policy_value
 from danshari.formats import FORMATS
 from danshari.passes import PASS_NAMES
 from danshari.proxy.settings import ENVIRONMENT_PREFIX, Settings, settings_fields
@@ -61,58 +60,40 @@ def list_commands(command: click.Command, path: str) -> list[tuple[str, click.Co
 
 
 def policy_page() -> str:
-    """Return the page of policy fields with their values in every preset."""
+    """Return the page of policy fields with their values in every preset, a table per group."""
     names = ["balanced", *(n for n in data.policy_names() if n != "balanced")]
     loaded = {name: data.load_policy(name) for name in names}
-    lines = [GENERATED + "# Policy fields\n", "A preset is a TOML file; `extends` names the preset it starts from. "
-             "See [choose a policy](../guides/choose-a-policy.md).\n",
-             "| field | " + " | ".join(names) + " | what it does |", "|---" * (len(names) + 2) + "|"]  # fmt: skip
+    head = f"| field | {' | '.join(names)} | what it does |\n" + "|---" * (len(names) + 2) + "|"
+    lines = [GENERATED + "# Policy fields\n",
+             "A policy is a TOML file. `extends` names the preset it starts from. A field of a group stands in the group's "
+             "table: `commit.mode` is `mode` below `[commit]`. In Python, "
+             "`policy.with_fields(commit_mode=\"always\")` returns a copy with another value. "
+             "See [choose a policy](../guides/choose-a-policy.md)."]  # fmt: skip
+    shown = None
     for field, text in policy_fields().items():
+        group = field.rpartition(".")[0]
+        if group != shown:
+            about = " ".join((inspect.getdoc(GROUPS[group] if group else Policy) or "").split())
+            lines += [f"\n## {f'`[{group}]`' if group else 'Without a group'}\n", f"{about}\n", head]
+            shown = group
         values = [_format_value(policy_value(loaded[name], field)) for name in names]
         lines.append(f"| `{field}` | " + " | ".join(values) + f" | {text} |")
+    lines += ["\n## Names of danshari 0.1\n",
+              "Files with these names are still read, with a warning.\n", "| 0.1 | now |", "|---|---|"]  # fmt: skip
+    lines += [f"| `{old}` | `{new}` |" for old, new in RENAMED_FIELDS.items()]
+    lines += [f"| `{old}` | no field any more ({_removed_text(was)}) |" for old, was in REMOVED_FIELDS.items()]
     return "\n".join(lines) + "\n"
 
 
+def _removed_text(value: Any) -> str:
+    return f"always {value}" if value else "it did nothing"
+
+
 def _format_value(value: Any) -> str:
-    return ", ".join(value) or "–" if isinstance(value, tuple) else str(value)
-
-
-def api_page() -> str:
-    """Return the page of public names with signatures and docstrings."""
-    parts = [GENERATED + "# API\n", "Everything importable from `danshari`; what is not here is internal.\n"]
-    for name in danshari.__all__:
-        value = getattr(danshari, name)
-        if inspect.isclass(value) and issubclass(value, Exception):
-            continue
-        if inspect.isclass(value):
-            parts.append(_class_section(name, value))
-        elif inspect.isfunction(value):
-            parts.append(f"## `{name}{_signature(value)}`\n\n{inspect.getdoc(value)}\n")
-    return "\n".join(parts)
-
-
-def _signature(value: Any) -> str:
-    return re.sub(r"'([^']*)'", r"\1", str(inspect.signature(value)).replace("danshari.", ""))
-
-
-def _class_section(name: str, value: type) -> str:
-    """Return the section of one class: its signature, docstring, fields, properties and methods."""
-    if name in ("Policy",):
-        return f"## `{name}`\n\n{inspect.getdoc(value)}\n\nIts fields: [policy](policy.md).\n"
-    shown = "" if hasattr(value, "__dataclass_fields__") else _signature(value)
-    parts = [f"## `{name}{shown}`\n\n{inspect.getdoc(value)}\n"]
-    if hasattr(value, "__dataclass_fields__"):
-        parts += [f"- `{f.name}: {f.type}`" for f in fields(value)]
-        parts.append("")
-    for method, inner in vars(value).items():
-        if method.startswith("_") or not inspect.getdoc(inner):
-            continue
-        if isinstance(inner, property):
-            parts.append(f"- **`.{method}`** {inspect.getdoc(inner)}")
-        elif inspect.isfunction(inner):
-            text = " ".join((inspect.getdoc(inner) or "").split())
-            parts.append(f"- **`.{method}{_signature(inner)}`** {text}".replace("(self, ", "(").replace("(self)", "()"))
-    return "\n".join(parts) + "\n"
+    """Return a value as a policy file has it, without quotation marks."""
+    if isinstance(value, tuple):
+        return ", ".join(value) or "–"
+    return str(value).lower() if isinstance(value, bool) else str(value) or "–"
 
 
 def errors_page() -> str:
@@ -264,7 +245,7 @@ def build_pages() -> dict[str, str]:
     return {
         "docs/reference/cli.md": cli_page(),
         "docs/reference/policy.md": policy_page(),
-        "docs/reference/api.md": api_page(),
+        "docs/reference/api.md": GENERATED + api_page(),
         "docs/reference/errors.md": errors_page(),
         "docs/reference/plugs.md": plugs_page(),
         "docs/reference/proxy.md": proxy_page(),
