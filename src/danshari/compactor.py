@@ -32,12 +32,12 @@ from danshari.pipeline.run import count_inputs, recount_inputs, resolve_format
 from danshari.pipeline.state import (
     ConversationState,
     Force,
-    HostInputs,
     Mode,
     PendingSummary,
     Pipeline,
     PipelineSettings,
     check_force,
+    make_host_inputs,
 )
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Compactor:
                 confined=confined,
                 passes=table,
             ),
-            HostInputs(summarizer=_as_summarizer(summarizer), reinject=reinject),
+            make_host_inputs(summarizer, reinject),
             ConversationState(name=session, session=SessionState(policy=data.load_policy(policy).name)),
         )
         persist.resume_session(self._run)
@@ -395,11 +395,3 @@ class Compactor:
         """Continue a saved session. Raises SessionError if it cannot be read, VersionError for a newer format."""
         with self._lock:
             persist.load_saved(self._run, saved)
-
-
-def _as_summarizer(value: Any) -> Summarizer | None:
-    if value is None:
-        return None
-    from danshari.summarizers.base import as_summarizer  # only those who have one pay for it
-
-    return as_summarizer(value)

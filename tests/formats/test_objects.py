@@ -69,7 +69,7 @@ def test_objects_are_compacted_as_the_dicts_they_stand_for(session: tuple[str, l
 
 def test_an_edited_object_keeps_all_else() -> None:
     objects = long_work()
-    result = Compactor("balanced", window=20_000, format=ToyFormat()).compact(objects, force=True)
+    result = Compactor("balanced", window=60_000, format=ToyFormat()).compact(objects, force=True)
     assert result.after < result.before
     held = {m.call: m for m in objects if isinstance(m, ToolSays)}
     edited = [m for m in result.messages if isinstance(m, ToolSays) and m is not held[m.call]]

@@ -47,7 +47,7 @@ def test_a_warm_request_extends_the_main_request_byte_for_byte() -> None:
         script = ScriptedSummarizer([CENT_FOUND])
         tools = [{"name": "Read"}]
         engine = Compactor(data.load_policy("balanced").with_fields(handover_tail=0.0), model="gpt-5", format=name,
-                           summarizer=Summarizer(door=script, same=True))  # fmt: skip
+                           summarizer=Summarizer(function=script, same=True))  # fmt: skip
         source = ledger_work(format_name=name)
         key = "input" if name == "openai-responses" else "messages"
         main = engine.preview({key: source, "tools": tools, "temperature": 0}).messages
@@ -78,7 +78,7 @@ def test_the_margin_keeps_a_full_window_from_being_asked() -> None:
     """S12: less free space than 1.5 times what a call needs: no warm request."""
     source = ledger_work(14)
     engine = Compactor(data.load_policy("balanced").with_fields(handover_tail=0.0, commit_reserve=0.0), model="gpt-5", window=6_500,
-                       summarizer=Summarizer(door=(script := ScriptedSummarizer([CENT_FOUND])), same=True))  # fmt: skip
+                       summarizer=Summarizer(function=(script := ScriptedSummarizer([CENT_FOUND])), same=True))  # fmt: skip
     result = engine.compact(source, force="full")
     assert any(r.name == "margin" and "free" in r.why for r in result.rungs)
     assert not any(r.warm for r in script.requests)
@@ -93,7 +93,7 @@ def test_a_long_history_goes_in_pieces_each_with_the_document_so_far() -> None:
     assert "src/ledger_0.py is read." in str(script.requests[1].messages)
     assert "src/ledger_1.py is read." in document_text(result)
     refused = Compactor(data.load_policy("balanced").with_fields(handover_tail=0.0), model="gpt-5",
-                        summarizer=Summarizer(door=ScriptedSummarizer([CENT_FOUND], window=900), window=100_000))  # fmt: skip
+                        summarizer=Summarizer(function=ScriptedSummarizer([CENT_FOUND], window=900), window=100_000))  # fmt: skip
     assert refused.compact(ledger_work(), force="full").layer == "fallback"
 
 

@@ -13,13 +13,13 @@ from danshari.core.policy import Policy
 from danshari.core.summary import Request
 from danshari.testing import ScriptedSummarizer, Turn, conversation
 from tests.support.summaries import CENT_FOUND, READ_NOTE, WITHOUT_TAIL, document_text, ledger_part, ledger_work, reads
-from tests.support.waiting import PATIENCE, HeldDoor
+from tests.support.waiting import PATIENCE, HeldSummarizer
 
 
 def test_an_async_summarizer_runs_on_the_callers_loop() -> None:
     loops = []
 
-    async def door(request: Request) -> str:
+    async def answer(request: Request) -> str:
         loops.append(asyncio.get_running_loop())
         await asyncio.sleep(0)
         return CENT_FOUND
@@ -28,30 +28,30 @@ def test_an_async_summarizer_runs_on_the_callers_loop() -> None:
 
     async def main() -> Compaction:
         mine = asyncio.get_running_loop()
-        result = await Compactor(policy, model="gpt-5", summarizer=door).acompact(ledger_work(), force="full")
+        result = await Compactor(policy, model="gpt-5", summarizer=answer).acompact(ledger_work(), force="full")
         assert loops == [mine]
         return result
 
     assert document_text(asyncio.run(main())) == document_text(
-        Compactor(policy, model="gpt-5", summarizer=door).compact(ledger_work(), force="full")
+        Compactor(policy, model="gpt-5", summarizer=answer).compact(ledger_work(), force="full")
     )
 
 
 def test_cancelling_gives_the_summary_up_and_loses_nothing() -> None:
     policy = data.load_policy("balanced").with_fields(handover_tail=0.0)
-    door = HeldDoor()
-    engine = Compactor(policy, model="gpt-5", summarizer=door)
+    answer = HeldSummarizer()
+    engine = Compactor(policy, model="gpt-5", summarizer=answer)
 
     async def main() -> None:
         task = asyncio.create_task(engine.acompact(ledger_work(), force="full"))
-        await asyncio.to_thread(door.asked.wait, PATIENCE)
+        await asyncio.to_thread(answer.asked.wait, PATIENCE)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     asyncio.run(main())
-    assert not door.answered.is_set()
-    door.released.set()
+    assert not answer.answered.is_set()
+    answer.released.set()
     assert engine.session.ledger == ()
     assert engine.compact(ledger_work()).ok
 
@@ -81,15 +81,15 @@ def test_in_the_background_only_what_was_sent_is_swapped() -> None:
 
 def test_at_the_hard_line_a_background_summary_is_waited_for_or_given_up() -> None:
     policy = in_background(commit_evaluate=0.02, summary_seconds=0.3)
-    door = HeldDoor()
-    engine = Compactor(policy, model="gpt-5", window=12_000, summarizer=door)
+    answer = HeldSummarizer()
+    engine = Compactor(policy, model="gpt-5", window=12_000, summarizer=answer)
     assert engine.compact(ledger_part(4)).handover is None
     result = engine.compact(ledger_part(30))
     assert result.handover is not None
     assert result.layer == "fallback"
     assert result.after < 12_000
-    assert not door.answered.is_set()
-    door.released.set()
+    assert not answer.answered.is_set()
+    answer.released.set()
 
 
 def test_a_rewound_conversation_voids_a_background_summary() -> None:
@@ -105,20 +105,20 @@ def test_a_rewound_conversation_voids_a_background_summary() -> None:
 
 
 def test_cancelling_one_call_leaves_the_next_alone() -> None:
-    door = HeldDoor()
-    script = ScriptedSummarizer([door, READ_NOTE])
+    answer = HeldSummarizer()
+    script = ScriptedSummarizer([answer, READ_NOTE])
     engine = Compactor(WITHOUT_TAIL.with_fields(summary_tries=1), model="gpt-5", summarizer=script)
 
     async def main() -> None:
         task = asyncio.create_task(engine.acompact(reads(12), force="full"))
-        await asyncio.to_thread(door.asked.wait, PATIENCE)
+        await asyncio.to_thread(answer.asked.wait, PATIENCE)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     asyncio.run(main())  # it ends when the thread of the call has ended
-    assert not door.answered.is_set(), "the call did not wait for the answer"
-    door.released.set()
+    assert not answer.answered.is_set(), "the call did not wait for the answer"
+    answer.released.set()
     assert engine.session.ledger == (), "what was given up commits nothing"
     again = engine.compact(reads(12), force="full")
     assert (again.layer, again.fault) == ("major", "")
@@ -128,12 +128,12 @@ def test_usage_reported_while_a_summarizer_works_holds_nothing_up() -> None:
     """The answer comes after the report: were the report to wait for it, the summary would meet its time limit."""
     asked, released = asyncio.Event(), asyncio.Event()
 
-    async def door(request: Request) -> str:
+    async def answer(request: Request) -> str:
         asked.set()
         await released.wait()
         return READ_NOTE
 
-    engine = Compactor(WITHOUT_TAIL, model="gpt-5", summarizer=door)
+    engine = Compactor(WITHOUT_TAIL, model="gpt-5", summarizer=answer)
 
     async def main() -> str:
         task = asyncio.create_task(engine.acompact(reads(12), force="full"))

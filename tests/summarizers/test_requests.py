@@ -15,18 +15,18 @@ from danshari.formats import find_format
 from danshari.summarizers import call_summarizer
 from danshari.testing import InvalidRequest, ScriptedSummarizer
 from tests.support.summaries import CENT_FOUND, READ_NOTE, WITHOUT_TAIL, reads
-from tests.support.waiting import HeldDoor
+from tests.support.waiting import HeldSummarizer
 
 
 def test_what_is_sent_to_a_summarizer_is_a_copy() -> None:
-    def door(request: Request) -> str:
+    def answer(request: Request) -> str:
         for message in request.messages:
             message["content"] = "changed"
         return READ_NOTE
 
     source = reads(12)
     before = json.dumps(source)
-    result = Compactor(WITHOUT_TAIL, model="gpt-5", summarizer=Summarizer(door=door, same=True)).compact(
+    result = Compactor(WITHOUT_TAIL, model="gpt-5", summarizer=Summarizer(function=answer, same=True)).compact(
         source, force="full"
     )
     assert json.dumps(source) == before
@@ -74,7 +74,7 @@ def test_warm_requests_carry_hints_and_their_own_limit() -> None:
         replace(WITHOUT_TAIL, thinking="hint"),
         model="claude-opus-5-5",
         format="anthropic",
-        summarizer=Summarizer(door=script, same=True),
+        summarizer=Summarizer(function=script, same=True),
     )
     source = reads(20, "anthropic", thinking="hm")
     first = engine.compact(source[:20], force="full")
@@ -94,12 +94,12 @@ def test_an_efforts_spelling_and_a_flat_body() -> None:
 
 
 def test_a_time_limit_holds_even_for_a_door_that_never_answers() -> None:
-    door = HeldDoor()
+    answer = HeldSummarizer()
     request = Request(format="openai-chat", messages=[])
     with pytest.raises(ModelError, match="no answer within"):
-        call_summarizer(Summarizer(door=door), request, seconds=0.2)
-    assert not door.answered.is_set()
-    door.released.set()
+        call_summarizer(Summarizer(function=answer), request, seconds=0.2)
+    assert not answer.answered.is_set()
+    answer.released.set()
 
 
 def test_a_summarizer_must_be_callable_and_a_scripted_one_refuses_overflow() -> None:

@@ -20,7 +20,7 @@ def wait_until(predicate: Callable[[], object], seconds: float = PATIENCE) -> No
         _BETWEEN_LOOKS.wait(0.01)
 
 
-class HeldDoor:
+class HeldSummarizer:
     """A summarizer that tells when it was asked and answers only once it is released."""
 
     def __init__(self, answer: str = "") -> None:

@@ -100,9 +100,9 @@ def session(format_name: str, rounds: int = 12) -> list[Any]:
     return conversation(format_name, "Find the leak in src/app_3.py.", turns)
 
 
-def compacted(door: Any, format_name: str, **knobs: Any) -> Compaction:
+def compacted(answer: Any, format_name: str, **knobs: Any) -> Compaction:
     policy = data.load_policy("balanced").with_fields(handover_tail=0.0, **knobs)
-    engine = Compactor(policy, model="gpt-5", format=format_name, summarizer=door)
+    engine = Compactor(policy, model="gpt-5", format=format_name, summarizer=answer)
     result = engine.compact(session(format_name), force="full")
     assert result.ok, result.fault
     assert find_format(format_name).check(result.messages) == []
@@ -193,10 +193,10 @@ LOCAL = os.environ.get("DANSHARI_LOCAL_MODEL", "")
 )
 def test_a_real_local_model_is_repaired_or_refused() -> None:
     """A tiny model's summaries are garbage: every one must be repaired or refused, and nothing may be lost."""
-    door = endpoint(LOCAL, model=os.environ.get("DANSHARI_LOCAL_NAME", "local"), window=8_000, seconds=300)
+    answer = endpoint(LOCAL, model=os.environ.get("DANSHARI_LOCAL_NAME", "local"), window=8_000, seconds=300)
     plain = compacted(None, "openai-chat", summary_seconds=300.0)
     for tries in (1, 2):
-        result = compacted(door, "openai-chat", summary_tries=tries, summary_seconds=300.0, summary_tokens=300)
+        result = compacted(answer, "openai-chat", summary_tries=tries, summary_seconds=300.0, summary_tokens=300)
         known = collect_names(str(m) for m in session("openai-chat"))
         assert result.handover is not None
         said = [p.text for points in result.handover.fields.values() for p in points if p.by == "model"]

@@ -97,7 +97,7 @@ class Session:
             window=window,
             mode="replace",
             format=case["format"],
-            summarizer=Summarizer(door=ask_model, window=int(_SAFETY * limit)),
+            summarizer=Summarizer(function=ask_model, window=int(_SAFETY * limit)),
             clock=lambda: 0.0,
         )
         self._words = words

@@ -96,10 +96,10 @@ def command(
     }
     if major:
         asked: list[Request] = []
-        door = None
+        chosen = None
         if summarizer and show != "prompt":
-            door = create_summarizer(summarizer, summary_model or "", summary_window)
-        result = _compact_major(session, settings, focus, until, door, asked, ask=show != "prompt")
+            chosen = create_summarizer(summarizer, summary_model or "", summary_window)
+        result = _compact_major(session, settings, focus, until, chosen, asked, ask=show != "prompt")
         if show == "prompt":
             _print_prompt(asked)
             return
@@ -122,7 +122,7 @@ def _compact_major(
     settings: dict[str, Any],
     focus: str | None,
     until: int | None,
-    door: Summarizer | None,
+    chosen: Summarizer | None,
     asked: list[Request],
     *,
     ask: bool,
@@ -135,11 +135,13 @@ def _compact_major(
     def record_request(request: Request) -> Any:
         """Record a request and pass it on; raises ModelError if there is no summarizer."""
         asked.append(request)
-        if door is None:
+        if chosen is None:
             raise ModelError("not asked: the prompt is only shown")
-        return door.door(request)
+        return chosen.function(request)
 
-    spoken = replace(door, door=record_request) if door else Summarizer(door=record_request) if not ask else None
+    spoken = (
+        replace(chosen, function=record_request) if chosen else Summarizer(function=record_request) if not ask else None
+    )
     with err.status("working the hand-over out") if err.is_terminal else nullcontext():
         return Compactor(**settings, summarizer=spoken).compact(
             session.messages, force="full", focus=focus, until=until

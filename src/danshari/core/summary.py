@@ -17,7 +17,7 @@ class Request:
     system: Any = None
     tools: Any = None
     model: str = ""
-    """Empty: the door's own."""
+    """Empty: the summarizer's own."""
     most: int = 4_000
     """Tokens the answer may have."""
     effort: str = ""

@@ -66,6 +66,15 @@ class HostInputs:
     """Tokens of system prompt and tool schemas, where given."""
 
 
+def make_host_inputs(summarizer: Any, reinject: Callable[[], Mapping[str, str]] | None) -> HostInputs:
+    """Take what the constructor was given. Raises ArgumentError if the summarizer can not be called."""
+    if summarizer is not None:
+        from danshari.summarizers.base import as_summarizer  # only those who have one pay for it
+
+        summarizer = as_summarizer(summarizer)
+    return HostInputs(summarizer=summarizer, reinject=reinject)
+
+
 class PendingSummary(Protocol):
     """A summary being written in the background."""
 

@@ -54,7 +54,7 @@ def build_summary_request(ask: SummaryQuestion, scene: SummaryContext) -> Reques
     if ask.how == "warm":
         payload = scene.payload if isinstance(scene.payload, Mapping) else {}
         body = {k: v for k, v in payload.items() if k != scene.wire.key}
-        main = copy.deepcopy(list(scene.messages))  # a door may write cache marks into them
+        main = copy.deepcopy(list(scene.messages))  # a summarizer may write cache marks into them
         messages = [*main, scene.wire.user_message(ask.instruction)]
         return replace(
             plain,

@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.05
 class Summarizer:
     """A function that answers summary requests, with its context window, price and name."""
 
-    door: SummarizerFunction
+    function: SummarizerFunction
     window: int = 0
     """Context window in tokens; 0: the agent's own."""
     same: bool = False
@@ -40,7 +40,7 @@ def as_summarizer(value: Any) -> Summarizer:
     if isinstance(value, Summarizer):
         return value
     if callable(value):
-        return Summarizer(door=value, name=getattr(value, "__name__", type(value).__name__))
+        return Summarizer(function=value, name=getattr(value, "__name__", type(value).__name__))
     raise ArgumentError(f"summarizer must be a callable or a danshari Summarizer, not {type(value).__name__}")
 
 
@@ -61,11 +61,11 @@ def call_summarizer(
 
     def work() -> None:
         try:
-            value = summarizer.door(request)
+            value = summarizer.function(request)
             if inspect.isawaitable(value):
                 value = _run_awaitable(value, loop, seconds)
             box.append(as_reply(value))
-        except BaseException as fault:  # noqa: BLE001  (whatever a door raises is an answer: none)
+        except BaseException as fault:  # noqa: BLE001  (whatever it raises is an answer: none)
             box.append(fault)
 
     thread = threading.Thread(target=work, name="danshari-summarizer", daemon=True)
@@ -92,7 +92,7 @@ async def _await(value: Any) -> Any:
 
 def _run_awaitable(value: Any, loop: asyncio.AbstractEventLoop | None, seconds: float) -> Any:
     """Run an awaitable on `loop` if that is running, else on a loop of its own, and return its result."""
-    import asyncio  # only coroutine doors need it, and it costs more than the rest
+    import asyncio  # only coroutine functions need it, and it costs more than the rest
 
     if loop is not None and loop.is_running():
         return asyncio.run_coroutine_threadsafe(_await(value), loop).result(seconds)

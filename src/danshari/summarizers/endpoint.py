@@ -46,7 +46,7 @@ def endpoint(
         target = base if api.matches_path(base) else base + api.request_path(request.model or model)
         return as_reply(_post_json(target, api.summary_body(request, model), sent, seconds))
 
-    return Summarizer(door=ask, window=window, same=same, name=f"{model} at {url}")
+    return Summarizer(function=ask, window=window, same=same, name=f"{model} at {url}")
 
 
 def _post_json(url: str, body: Mapping[str, Any], headers: Mapping[str, str], seconds: float) -> Any:

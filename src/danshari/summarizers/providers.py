@@ -28,4 +28,4 @@ def provider(name: str, *, window: int = 0, **options: Any) -> Summarizer:
         body = find_format("openai-chat").api.summary_body(request, model)
         return as_reply(any_llm.completion(provider=house, **body, **options))
 
-    return Summarizer(door=ask, window=window, name=name)
+    return Summarizer(function=ask, window=window, name=name)
