@@ -43,7 +43,7 @@ MAY_SEE: dict[str, set[str]] = {
     "sessions": {*CORE, "formats", "sessions"},
     "compaction": {*KNOWN, "planning", "handovers"},
 }
-"""Room → what it may import of ours. A room that stands in neither table fails the test."""
+"""Room → what it may import of ours. A folder or module that stands in neither table fails the test."""
 INNER = set(MAY_SEE)
 MAY_SEE |= {
     "pipeline": {*INNER, "passes", "pipeline"} - {"sessions"},
@@ -59,7 +59,7 @@ MAY_SEE |= {
 }
 
 
-def room(path: Path) -> str:
+def folder(path: Path) -> str:
     return path.relative_to(SRC).parts[0].removesuffix(".py")
 
 
@@ -82,14 +82,14 @@ def ours(path: Path, *, deep: bool = True) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SRC)))
 def test_layers(path: Path) -> None:
-    assert room(path) in MAY_SEE, f"{room(path)} is no room of the house: give it a row in MAY_SEE"
-    allowed = {*MAY_SEE[room(path)], room(path)}
+    assert folder(path) in MAY_SEE, f"{folder(path)} is in no row: give it a row in MAY_SEE"
+    allowed = {*MAY_SEE[folder(path)], folder(path)}
     for module in ours(path):
         assert module.split(".")[0] in allowed, f"{path.relative_to(SRC)} sees {module}"
 
 
 def test_no_circles() -> None:
-    """No module imports itself by way of others, whatever room it stands in (imports inside functions aside)."""
+    """No module imports itself by way of others, whatever folder it stands in (imports inside functions aside)."""
     graph = {name_of(path): set(ours(path, deep=False)) for path in FILES}
     names = set(graph)
     edges = {name: {m for m in seen if m in names} for name, seen in graph.items()}
