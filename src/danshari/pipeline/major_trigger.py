@@ -44,7 +44,7 @@ class MajorResult:
 def major_threshold(run: Pipeline) -> float:
     """Return the tokens above which a major compaction is due if gentler passes do not free enough.
 
-    That is the policy's share `major` of the usable window (window less reserve), and never less than the
+    That is the policy's share `handover.major` of the usable window (window less reserve), and never less than the
     soft line.
     """
     usable = run.settings.model.window - run.settings.reserve
@@ -196,7 +196,7 @@ def _abandon_background(run: Pipeline) -> float:
 def _use_background_summary(run: Pipeline, payload: Any, *, over: bool, hard: bool) -> MajorResult:
     """Use the background summary if it is ready.
 
-    At the hard line it is waited for, up to the policy's `summary_seconds`. If it does not come, or the
+    At the hard line it is waited for, up to the policy's `summary.seconds`. If it does not come, or the
     conversation has changed, a new major compaction is made where one is due.
     """
     pending = run.state.pending

@@ -255,7 +255,7 @@ def _build_situation(run: Pipeline, track: ConversationTrack, sent: int, *, forc
     - `cold`: nothing was sent, the cache does not exist or has expired, or the view is below the minimum
       that the provider caches.
     - `need`: estimated tokens above the line to reach, divided by the calibration ratio. The line is the
-      soft line under force or with `commit = "trigger"`, else the hard line, which is the window less the
+      soft line under force or with `commit.mode = "trigger"`, else the hard line, which is the window less the
       reserve.
     - `purse`: units (base input tokens) that a commit may risk, infinite while nothing was sent.
     - `spare`: further tokens to free under force, so that the next forced compaction is not due at once.

@@ -60,7 +60,7 @@ def diagnose_stored(session: SessionState, rounds: int) -> list[Symptom]:
             of=len(session.handovers) + session.failures,
             cause=f"the summarizer was asked {session.failures} times in a row in vain"
             + ("; the context filled up right after each hand-over" if session.is_thrashing(rounds) else ""),
-            turn="summary_seconds up, another summary_model; where the context fills up at once: keep_tail down",
+            turn="summary.seconds up, another summary.model; where the context fills up at once: handover.keep_tail down",
         ),
         Symptom(
             name="what was edited is asked for again",

@@ -31,7 +31,7 @@ def endpoint(
     """Return a summarizer that asks an endpoint, such as `http://localhost:8080/v1`.
 
     Set `same` if the endpoint serves the agent's own model: warm requests then read the agent's prompt
-    cache. `window` is in tokens. `seconds` limits each read, the policy's `summary_seconds` the whole
+    cache. `window` is in tokens. `seconds` limits each read, the policy's `summary.seconds` the whole
     answer. Raises ArgumentError for a bad URL or style.
     """
     if not url.startswith(("http://", "https://")):

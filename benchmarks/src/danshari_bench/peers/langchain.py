@@ -55,14 +55,14 @@ def to_langchain(message: Any, tag: str) -> Any:
         return ToolMessage(text, tool_call_id=message["tool_call_id"], id=tag)
     if message["role"] == "assistant":
         calls = [
-            {"type": "tool_call", "id": c["id"], "name": c["function"]["name"], "args": parse_call_arguments(c)}
+            {"type": "tool_call", "id": c["id"], "name": c["function"]["name"], "args": _parse_arguments(c)}
             for c in message.get("tool_calls") or ()
         ]
         return AIMessage(text, tool_calls=calls, id=tag)
     return (SystemMessage if message["role"] == "system" else HumanMessage)(text, id=tag)
 
 
-def parse_call_arguments(call: Any) -> dict[str, Any]:
+def _parse_arguments(call: Any) -> dict[str, Any]:
     """Parse call arguments to a dict, because LangChain accepts objects only."""
     try:
         value = json.loads(call["function"]["arguments"] or "{}")
