@@ -15,6 +15,7 @@ from danshari.core.edits import Edit, Ledger, edit_from_dict, edit_to_dict
 if TYPE_CHECKING:
     from danshari.core.handover import Handover
 from danshari.core.pricing import Prices
+from danshari.errors import VersionError
 
 SESSION_STATE_FORMAT = 2
 """Format number of a saved session; 1 knew no hand-overs."""
@@ -194,7 +195,14 @@ class SessionState:
 
 
 def session_from_dict(data: Mapping[str, Any]) -> SessionState:
-    """Read `Session.to_dict` back; raises KeyError, TypeError or ValueError on anything else."""
+    """Read what `SessionState.to_dict` wrote; fields that an earlier version did not have get their defaults.
+
+    Raises VersionError for a newer format, and KeyError, TypeError or ValueError for anything else.
+    """
+    if int(data.get("format", 1)) > SESSION_STATE_FORMAT:
+        raise VersionError(
+            f"a session of format {data['format']}, this danshari reads up to {SESSION_STATE_FORMAT}: upgrade it"
+        )
     from danshari.core.handover import handover_from_dict  # only stored sessions need it
 
     reported, estimated, ratio = map(float, data["calibration"])

@@ -1,6 +1,7 @@
 """Placeholders for what a later event made outdated.
 
-That is identical results, files read again or rewritten, and errors that a later success overtook.
+That is identical results, files read again or rewritten, and errors that a later success overtook. `Facts.overtaken`
+(`analysis/facts.py`) says which they are.
 """
 
 from __future__ import annotations

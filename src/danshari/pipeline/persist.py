@@ -18,7 +18,7 @@ from danshari.pipeline.commit import archive_all_originals
 from danshari.pipeline.state import Pipeline
 
 SAVE_FORMAT = 1
-"""Format number of a saved conversation."""
+"""Format number of a saved conversation. The session in it has a number of its own, `SESSION_STATE_FORMAT`."""
 
 
 def dump_conversation(run: Pipeline) -> str:
@@ -123,10 +123,17 @@ def resume_session(run: Pipeline) -> None:
 
 
 def load_stored_session(archive: SessionStore, name: str) -> SessionState | None:
-    """Return a stored session, or None if there is none. Raises SessionError if it cannot be read."""
+    """Return a stored session, or None if there is none.
+
+    Raises SessionError if it cannot be read, VersionError if a newer danshari wrote it.
+    """
     found = archive.load_session(name)
+    if found is None:
+        return None
+    state = _read_state(name, found)
     try:
-        return session_from_dict(_read_state(name, found)["session"]) if found else None
+        _check_version(state)
+        return session_from_dict(state["session"])
     except (ValueError, KeyError, TypeError) as error:
         raise _unreadable_session(name, error) from None
 
