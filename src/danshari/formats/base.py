@@ -19,6 +19,7 @@ from danshari.core.items import (
     Item,
     ItemBuilder,
     Piece,
+    canonical_json,
 )
 from danshari.errors import FormatError
 
@@ -289,6 +290,11 @@ def opaque_piece(value: Any, role: Any, call: str = "") -> Piece:
         body = repr(value)
     known: Any = role if isinstance(role, str) and role in ("system", "user", "assistant", "tool") else "user"
     return Piece(kind="opaque", role=known, text="", call=call, body=body, weight=len(body) // 4, raw=value)
+
+
+def media_piece(part: Any, role: Any, weight: int, call: str = "") -> Piece:
+    """Wrap an image, a file or audio of an estimated weight in tokens."""
+    return Piece(kind="media", role=role, text="", call=call, body=canonical_json(part), weight=weight, raw=part)
 
 
 def string_or_empty(value: Any) -> str:

@@ -1,7 +1,7 @@
 """The invariants that every edit must keep, each with a name; an edit that breaks one is refused.
 
-Among them: whole rounds (a call never stays without its result, nor a result without its call), newest round, open call,
-protection (pinned texts and protected tools), user words, valid text, never longer.
+Among them: whole rounds (a call never stays without its result, nor a result without its call), newest round, open
+call, protection (pinned texts and protected tools), user words, valid text, never longer.
 """
 
 from __future__ import annotations

@@ -60,14 +60,14 @@ def diagnose_stored(session: SessionState, rounds: int) -> list[Symptom]:
             of=len(session.handovers) + session.failures,
             cause=f"the summarizer was asked {session.failures} times in a row in vain"
             + ("; the context filled up right after each hand-over" if session.is_thrashing(rounds) else ""),
-            turn="summary.seconds up, another summary.model; where the context fills up at once: handover.keep_tail down",
+            turn="summary.seconds up, another summary.model; where the context fills up at once: handover.tail down",
         ),
         Symptom(
             name="what was edited is asked for again",
             seen=times,
             of=len(session.ledger),
             cause=f"{len(recalled)} originals were recalled, {times} times in all",
-            turn="keep_process up, keep_rounds up; kinds of tools that were recalled count as riskier from now on: "
+            turn="elide.process up, elide.keep_rounds up; kinds of tools that were recalled count as riskier from now on: "
             + (", ".join(f"{kind} × {factor:.1f}" for kind, factor in session.learned) or "none yet"),
             evidence=tuple(f"{digest[:12]}: {n} times" for digest, n in recalled[:3]),
         ),
@@ -76,7 +76,7 @@ def diagnose_stored(session: SessionState, rounds: int) -> list[Symptom]:
             seen=session.commits if many else 0,
             of=rounds,
             cause=f"{session.commits} commits in {rounds} rounds",
-            turn="cooldown up, least up, release up (a forced commit then frees more at once)",
+            turn="commit.cooldown up, commit.least up, commit.release up (a forced commit then frees more at once)",
         ),
     ]
 
@@ -95,7 +95,7 @@ def _find_repeats(needs: SessionNeeds, played: ReplayResult) -> Symptom:
             f"{len(again)} commands failed again with nothing changed between; failed attempts were out of sight "
             f"{lost} of {round(counted)} times they were looked for"
         ),
-        turn="keep_evidence up, keep_rounds up; offer the recall tools (failed=true finds ruled-out approaches)",
+        turn="elide.evidence up, elide.keep_rounds up; offer the recall tools (failed=true finds ruled-out approaches)",
         evidence=tuple(
             f"round {facts.items[at].turn}: {first_words(act.command, 80)}"
             for at in again[:3]
@@ -123,7 +123,7 @@ def _find_lost_edits(played: ReplayResult) -> Symptom:
         seen=round(counted - kept),
         of=round(counted),
         cause="the text an edit replaces was not in the view: a long read was squeezed, or an old one elided",
-        turn="admit_read up (longer reads stay whole), keep_files up, keep_process up",
+        turn="admit.read_over up (longer reads stay whole), elide.keep_files up, elide.process up",
     )
 
 
@@ -151,5 +151,5 @@ def _find_frequent_commits(played: ReplayResult) -> Symptom:
         seen=len(commits) if often else 0,
         of=len(played.rounds),
         cause=f"{len(commits)} commits in {len(played.rounds)} rounds ({triggers})",
-        turn="cooldown up, least up, release up (a forced commit then frees more at once)",
+        turn="commit.cooldown up, commit.least up, commit.release up (a forced commit then frees more at once)",
     )

@@ -9,7 +9,6 @@ from danshari.core.items import (
     Item,
     Piece,
     canonical_arguments,
-    canonical_json,
 )
 from danshari.formats.base import (
     FILE_TOKENS,
@@ -20,6 +19,7 @@ from danshari.formats.base import (
     Message,
     Problem,
     as_plain_value,
+    media_piece,
     opaque_piece,
     split_data_url,
     string_or_empty,
@@ -145,15 +145,7 @@ class OpenAIChat(Format):
         if kind == "refusal" and isinstance(part.get("refusal"), str):
             return Piece(kind="text", role=role, text=part["refusal"], body="refusal:" + part["refusal"])
         if kind in _MEDIA:
-            return Piece(
-                kind="media",
-                role=role,
-                text="",
-                call=call,
-                body=canonical_json(part),
-                weight=_MEDIA[str(kind)],
-                raw=part,
-            )
+            return media_piece(part, role, _MEDIA[str(kind)], call)
         return opaque_piece(part, role, call)
 
     def patch(self, message: Message, changes: Changes) -> Message | None:

@@ -19,6 +19,7 @@ from danshari.formats.base import (
     Message,
     Problem,
     as_plain_value,
+    media_piece,
     opaque_piece,
     string_or_empty,
 )
@@ -96,15 +97,7 @@ class OpenAIResponses(Format):
         if kind == "refusal" and isinstance(part.get("refusal"), str):
             return Piece(kind="text", role=role, text=part["refusal"], body="refusal:" + part["refusal"])
         if kind in _MEDIA:
-            return Piece(
-                kind="media",
-                role=role,
-                text="",
-                call=call,
-                body=canonical_json(part),
-                weight=_MEDIA[str(kind)],
-                raw=part,
-            )
+            return media_piece(part, role, _MEDIA[str(kind)], call)
         return opaque_piece(part, role, call)
 
     def _call_piece(self, message: Message, kind: str) -> Piece:

@@ -2,8 +2,8 @@
 
 Clients need not send a session id. A request continues a session if its sender, format and first user message are the
 same and at most `MAX_CHANGED_MESSAGES` (in `session.py`) of the messages seen before are changed or missing; otherwise
-it is a branch of that session or a new one. Where branches of a session diverge is stored beside it, so that a later process can
-match requests to them.
+it is a branch of that session or a new one. Where branches of a session diverge is stored beside it, so that a later
+process can match requests to them.
 """
 
 from __future__ import annotations
