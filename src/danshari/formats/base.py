@@ -156,8 +156,8 @@ class Format:
         except _SHAPE_ERRORS:
             return [opaque_piece(message, message.get("role") if isinstance(message, Mapping) else None)]
 
-    def name_calls(self, pieces: list[Piece]) -> list[Piece]:
-        """Return a message's pieces with a call id where the provider pairs by position; most formats have ids."""
+    def name_calls(self, pieces: list[Piece], messages: Sequence[Any], at: int) -> list[Piece]:  # noqa: ARG002
+        """Return the pieces of message `at`, with call ids where the provider pairs by position."""
         return pieces
 
     def patch(self, message: Message, changes: Changes) -> Message | None:
@@ -212,7 +212,7 @@ class Format:
             known = before if before is not None and self.is_message(before) else None
             if self.is_message(message) and self.begins_turn(message, known):
                 chain.begin_turn()
-            chain.extend(at, self.name_calls(self.split(message)))
+            chain.extend(at, self.name_calls(self.split(message), messages, at))
             before = message
 
     def write(self, payload: Any, shown: View, patches: Patches | None = None) -> Any:
@@ -250,8 +250,9 @@ class Format:
             before = at - 1
             while before >= 0 and out[before] is GONE:
                 before -= 1
-            if before >= 0 and self.is_user(out[before]):
-                out[before] = self.append_text(out[before], places[at])
+            held = self.as_message(out[before]) if before >= 0 else None
+            if held is not None and self.is_message(held) and self.is_user(held):
+                out[before] = self.append_text(held, places[at])
             else:
                 out.insert(at, self.user_message(places[at]))
 
