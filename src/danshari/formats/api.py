@@ -63,8 +63,8 @@ class ProviderApi:
         """Return whether a POST to this path is a request to a model."""
         return path.rstrip("/").endswith(self.path)
 
-    def claims_headers(self, headers: Mapping[str, str]) -> bool:  # noqa: ARG002
-        """Return whether the headers of a request on another path show that it is meant for this provider."""
+    def claims_request(self, headers: Mapping[str, str], path: str) -> bool:  # noqa: ARG002
+        """Return whether a request that is none to a model is meant for this provider, by its headers or path."""
         return False
 
     def request_path(self, model: str) -> str:  # noqa: ARG002
@@ -189,6 +189,10 @@ class ProviderApi:
             raise ModelError(f"a warm request is {request.format}; the endpoint takes {self.format}")
         model = request.model or model
         return self.warm_body(request, model) if request.warm else self.flat_body(request, model)
+
+    def summary_url(self, url: str) -> str:
+        """Return where a summary is asked for with the credentials of a client's request to `url`."""
+        return url
 
     def flat_body(self, request: Request, model: str) -> dict[str, Any]:
         """Return the body that asks for a summary of plain text."""

@@ -162,8 +162,8 @@ class Format:
         except SHAPE_ERRORS:
             return [opaque_piece(message, message.get("role") if isinstance(message, Mapping) else None)]
 
-    def name_calls(self, pieces: list[Piece]) -> list[Piece]:
-        """Return a message's pieces with a call id where the provider pairs by position; most formats have ids."""
+    def name_calls(self, pieces: list[Piece], messages: Sequence[Any], at: int) -> list[Piece]:  # noqa: ARG002
+        """Return the pieces of message `at`, with call ids where the provider pairs by position."""
         return pieces
 
     def patch(self, message: Any, changes: Changes) -> Any:
@@ -226,7 +226,7 @@ class Format:
             known = before if before is not None and self.is_message(before) else None
             if self.is_message(message) and self.begins_turn(message, known):
                 chain.begin_turn()
-            chain.extend(at, self.name_calls(self.split(message)))
+            chain.extend(at, self.name_calls(self.split(message), messages, at))
             before = message
 
     def write(self, payload: Any, shown: View, patches: Patches | None = None) -> Any:

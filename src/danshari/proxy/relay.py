@@ -195,9 +195,10 @@ class Relay:
             yield
             return
         headers = self._headers(request, outgoing)
+        asked = UpstreamTarget(name=target.name, url=session.wire.api.summary_url(target.url))
 
         async def post(body: bytes) -> tuple[int, bytes]:
-            return await self.upstream.post(target, headers, body)
+            return await self.upstream.post(asked, headers, body)
 
         keep = lambda: session.compactor.pending is not None  # noqa: E731
         async with session.client_model.connected(post, outgoing.model, keep):

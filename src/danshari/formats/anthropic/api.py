@@ -46,7 +46,7 @@ class AnthropicApi(ProviderApi):
         r"request_too_large",  # by bytes
     )
 
-    def claims_headers(self, headers: Mapping[str, str]) -> bool:
+    def claims_request(self, headers: Mapping[str, str], path: str) -> bool:  # noqa: ARG002
         """Return whether the headers are those of Anthropic's SDKs."""
         return "anthropic-version" in headers or "x-api-key" in headers
 

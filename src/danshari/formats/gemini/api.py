@@ -12,6 +12,7 @@ from danshari.core.recall_tools import ToolDefinition
 from danshari.core.summary import Reply, Request
 from danshari.core.text import lazy_pattern
 from danshari.formats.api import ProviderApi, TokenUsage, join_text_parts, number, plain_prompt
+from danshari.formats.gemini.messages import find_object
 from danshari.formats.recall import RecallFormat
 
 _PATH = lazy_pattern(r"/models/(?P<model>[^/:]+):(?P<method>generateContent|streamGenerateContent)/?\Z")
@@ -19,6 +20,8 @@ _STATUSES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ABORTED",
     413: "INVALID_ARGUMENT",
     429: "RESOURCE_EXHAUSTED",
     503: "UNAVAILABLE",
@@ -45,9 +48,9 @@ class GeminiApi(ProviderApi):
         """Return whether a path ends with a model and `generateContent` or `streamGenerateContent`."""
         return _PATH.search(path) is not None
 
-    def claims_headers(self, headers: Mapping[str, str]) -> bool:
-        """Return whether the headers are those of Google's SDKs."""
-        return "x-goog-api-key" in headers or "x-goog-api-client" in headers
+    def claims_request(self, headers: Mapping[str, str], path: str) -> bool:
+        """Return whether the headers are those of Google's SDKs or the path that of its API: keys may be in the URL."""
+        return "x-goog-api-key" in headers or "x-goog-api-client" in headers or "/v1beta/" in path
 
     def request_path(self, model: str) -> str:
         """Return the path of a request to a model."""
@@ -64,8 +67,8 @@ class GeminiApi(ProviderApi):
 
     def choice_count(self, values: Mapping[str, Any]) -> int:
         """Return `candidateCount`."""
-        config = values.get("generationConfig")
-        return int((config.get("candidateCount") if isinstance(config, Mapping) else 0) or 1)
+        config = find_object(values, "generationConfig") or {}
+        return int(config.get("candidateCount") or config.get("candidate_count") or 1)
 
     def auth_headers(self, key: str) -> dict[str, str]:
         """Return the key's header."""
@@ -80,8 +83,12 @@ class GeminiApi(ProviderApi):
         )
 
     def offers_recall(self, values: Mapping[str, Any], url: str) -> bool:
-        """Return whether there are tools and a stream, if any, is one of events (`alt=sse`, as all SDKs ask for)."""
-        return super().offers_recall(values, url) and ("streamGenerateContent" not in url or "alt=sse" in url)
+        """Return whether functions are declared and a stream, if any, is one of events (`alt=sse`, as SDKs ask for).
+
+        Beside the provider's own tools alone (search, code execution), functions may not be declared.
+        """
+        declared = any(_declarations_key(tool) for tool in values.get("tools") or ())
+        return declared and ("streamGenerateContent" not in url or "alt=sse" in url)
 
     # ── tools ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -91,6 +98,15 @@ class GeminiApi(ProviderApi):
             {"name": t.name, "description": t.description, "parametersJsonSchema": dict(t.parameters)} for t in tools
         ]
         return [{"functionDeclarations": made}]
+
+    def add_tools(self, values: Mapping[str, Any], tools: Sequence[ToolDefinition]) -> list[Any]:
+        """Return the tools with more declarations in the last that has some: Vertex AI takes one such tool only."""
+        given, (made,) = list(values.get("tools") or ()), self.define_tools(tools)
+        for at in range(len(given) - 1, -1, -1):
+            if key := _declarations_key(given[at]):
+                given[at] = {**given[at], key: [*given[at][key], *made["functionDeclarations"]]}
+                return given
+        return [*given, made]
 
     # ── responses ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -102,10 +118,14 @@ class GeminiApi(ProviderApi):
         return GeminiRecallFormat()
 
     def read_usage(self, usage: Mapping[str, Any]) -> TokenUsage | None:
-        """Read `usageMetadata`, whose prompt tokens include cached ones; thoughts are billed as output."""
+        """Read `usageMetadata`, whose prompt tokens include cached ones; thoughts are billed as output.
+
+        What the provider's own tools gave the model stands beside the prompt tokens.
+        """
         total = number(usage, "promptTokenCount") or number(usage, "prompt_token_count")
         if not total:
             return None
+        total += number(usage, "toolUsePromptTokenCount") or number(usage, "tool_use_prompt_token_count")
         cached = number(usage, "cachedContentTokenCount") or number(usage, "cached_content_token_count")
         output = number(usage, "candidatesTokenCount") or number(usage, "candidates_token_count")
         thoughts = number(usage, "thoughtsTokenCount") or number(usage, "thoughts_token_count")
@@ -150,6 +170,12 @@ class GeminiApi(ProviderApi):
             written=int(usage.output),
         )
 
+    def summary_url(self, url: str) -> str:
+        """Return the URL without streaming, which the path asks for."""
+        path, _, query = url.partition("?")
+        kept = "&".join(part for part in query.split("&") if part and part != "alt=sse")
+        return path.replace(":streamGenerateContent", ":generateContent") + (f"?{kept}" if kept else "")
+
     def flat_body(self, request: Request, model: str) -> dict[str, Any]:  # noqa: ARG002
         """Return one user content with the text; the model stands in the path."""
         return {
@@ -166,6 +192,12 @@ class GeminiApi(ProviderApi):
         if request.system:
             body.setdefault("systemInstruction", request.system)
         return body
+
+
+def _declarations_key(tool: Any) -> str:
+    """Return the key under which a tool declares functions; "" if it declares none."""
+    keys = ("functionDeclarations", "function_declarations")
+    return next((key for key in keys if isinstance(tool, Mapping) and isinstance(tool.get(key), list)), "")
 
 
 def _config(config: Mapping[str, Any], request: Request) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -59,30 +60,34 @@ class Gemini(Format):
     def _part_pieces(self, part: Any, role: Any) -> list[Piece]:
         if not isinstance(part, Mapping):
             return [opaque_piece(part, role)]
-        if (call := _field(part, "functionCall")) is not None:
+        if (call := find_object(part, "functionCall")) is not None:
             arguments = call.get("args") or {}
             text = json.dumps(arguments, ensure_ascii=False)
             return [Piece(kind="call", role=role, text=text, name=string_or_empty(call.get("name")),
                           call=string_or_empty(call.get("id")), body=canonical_json(arguments))]  # fmt: skip
-        if (response := _field(part, "functionResponse")) is not None:
+        if (response := find_object(part, "functionResponse")) is not None:
             return _result_pieces(response)
         if isinstance(part.get("text"), str):
             kind: Any = "reasoning" if part.get("thought") else "text"
             return [Piece(kind=kind, role=role, text=part["text"])]
         for name in ("inlineData", "fileData"):
-            if (media := _field(part, name)) is not None:
+            if (media := find_object(part, name)) is not None:
                 return [_media_piece(part, media, role)]
         return [opaque_piece(part, role)]
 
-    def name_calls(self, pieces: list[Piece]) -> list[Piece]:
-        """Give calls and results without an id one made of name and order, by which the provider pairs them."""
-        counts: dict[tuple[str, str], int] = {}
+    def name_calls(self, pieces: list[Piece], messages: Sequence[Any], at: int) -> list[Piece]:
+        """Give calls and results without an id one made of name and order, by which the provider pairs them.
+
+        The order counts over neighbouring contents of one side: clients store a stream as several.
+        """
+        counts: dict[tuple[str, str], int] | None = None
         named = []
         current = ""
         for piece in pieces:
             if piece.kind in ("call", "result"):
                 current = piece.call
                 if not current:
+                    counts = self._count_unnamed(messages, at) if counts is None else counts
                     count = counts[piece.kind, piece.name] = counts.get((piece.kind, piece.name), 0) + 1
                     current = f"{_NOT_IN_IDS.sub('_', piece.name)[:40]}-{count}"
                 piece = piece._replace(call=current)
@@ -91,18 +96,29 @@ class Gemini(Format):
             named.append(piece)
         return named
 
+    def _count_unnamed(self, messages: Sequence[Any], at: int) -> dict[tuple[str, str], int]:
+        """Count the calls and results without an id, by name, in the contents of the same side right before `at`."""
+        counts: dict[tuple[str, str], int] = {}
+        side = _side(self.as_message(messages[at]))
+        while at and _side(message := self.as_message(messages[at - 1])) == side:
+            at -= 1
+            for piece in self.split(message):
+                if piece.kind in ("call", "result") and not piece.call:
+                    counts[piece.kind, piece.name] = counts.get((piece.kind, piece.name), 0) + 1
+        return counts
+
     def patch(self, message: Message, changes: Changes) -> Message | None:
-        """Copy a content with some parts changed; everything else of a part (signatures, ids) stays."""
+        """Copy a content with some parts changed; signatures and ids stay. One left with thoughts alone is left out."""
         out: list[Any] = []
-        at = 0
-        for part in message.get("parts") or ():
+        given, at = message.get("parts") or (), 0
+        for part in given:
             used = len(self._part_pieces(as_plain_value(part), "user"))
             kept = self._patch_part(part, changes, at, used)
             at += used
             if kept is not None:
                 out.append(kept)
         solid = any(not (isinstance(as_plain_value(p), Mapping) and as_plain_value(p).get("thought")) for p in out)
-        return {**message, "parts": out} if solid else None
+        return {**message, "parts": out} if solid or len(out) == len(given) else None
 
     def _patch_part(self, part: Any, changes: Changes, at: int, used: int) -> Any:
         """Return a part with the changes of its pieces; None if it leaves."""
@@ -112,11 +128,11 @@ class Gemini(Format):
         text = changes.get(at, "")
         if text is None:
             return None
-        if (call := _field(part, "functionCall")) is not None:
+        if (call := find_object(part, "functionCall")) is not None:
             return _with_field(part, "functionCall", {**call, "args": json.loads(text or "{}")})
-        if (response := _field(part, "functionResponse")) is not None:
+        if (response := find_object(part, "functionResponse")) is not None:
             return _with_field(part, "functionResponse", _patch_response(response, changes, at))
-        return {**part, "text": text}
+        return {**part, "text": text} if isinstance(part, Mapping) and isinstance(part.get("text"), str) else part
 
     def append_text(self, message: Message, text: str) -> Message:
         """Append a text part."""
@@ -140,18 +156,25 @@ class Gemini(Format):
 
     def image_source(self, raw: Mapping[str, Any]) -> ImageSource | None:
         """Return the image of an inlineData part, or the URI of a file part."""
-        data = _field(raw, "inlineData")
+        data = find_object(raw, "inlineData")
         if data is not None and _mime_type(data).startswith("image/"):
-            return _mime_type(data), string_or_empty(data.get("data"))
-        file = _field(raw, "fileData")
+            held = data.get("data")  # bytes in an SDK's object
+            return _mime_type(data), b64encode(held).decode() if isinstance(held, bytes) else string_or_empty(held)
+        file = find_object(raw, "fileData")
         uri = (file.get("fileUri") or file.get("file_uri")) if file is not None else None
         return str(uri) if uri and file is not None and _mime_type(file).startswith("image/") else None
 
 
-def _field(part: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    """Return an object of a part by its camelCase name, in either spelling."""
-    found = as_plain_value(part.get(name, part.get(_snake(name))))
+def find_object(part: Any, name: str) -> Mapping[str, Any] | None:
+    """Return an object of a part by its camelCase name, in either spelling; None if it has none."""
+    found = as_plain_value(part.get(name, part.get(_snake(name)))) if isinstance(part, Mapping) else None
     return found if isinstance(found, Mapping) else None
+
+
+def _side(message: Any) -> str:
+    """Return which side a content is of, as the provider joins them; "" for anything else."""
+    role = message.get("role", "user") if isinstance(message, Mapping) else ""
+    return "assistant" if role == "model" else "user" if isinstance(role, str) and role in _ROLES else ""
 
 
 def _with_field(part: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
@@ -184,16 +207,21 @@ def response_text(response: Mapping[str, Any]) -> tuple[str, str]:
     return "", json.dumps(content, ensure_ascii=False, default=str)
 
 
+def _is_failure(key: str, response: Mapping[str, Any]) -> bool:
+    """Return whether a function response reports an error; `key` is the one its text stands under."""
+    content = response.get("response")
+    return key == "error" or (isinstance(content, Mapping) and bool(content.get("error")))
+
+
 def _result_pieces(response: Mapping[str, Any]) -> list[Piece]:
     key, text = response_text(response)
     content = response.get("response")
-    failed = key == "error" or (isinstance(content, Mapping) and bool(content.get("error")))
     found = [Piece(kind="result", role="tool", text=text, name=string_or_empty(response.get("name")),
-                   call=string_or_empty(response.get("id")), failed=failed,
+                   call=string_or_empty(response.get("id")), failed=_is_failure(key, response),
                    body=None if key in _TEXT_KEYS else canonical_json(content))]  # fmt: skip
     for part in response.get("parts") or ():
         part = as_plain_value(part)
-        media = _field(part, "inlineData") or _field(part, "fileData") if isinstance(part, Mapping) else None
+        media = find_object(part, "inlineData") or find_object(part, "fileData")
         found.append(_media_piece(part, media, "tool") if media is not None else opaque_piece(part, "tool"))
     return found
 
@@ -203,7 +231,7 @@ def _patch_response(response: Mapping[str, Any], changes: Changes, at: int) -> d
     out = dict(response)
     if at in changes:
         key, _ = response_text(response)
-        out["response"] = {key or _TEXT_KEYS[0]: changes[at]}
+        out["response"] = {key or ("error" if _is_failure(key, response) else _TEXT_KEYS[0]): changes[at]}
     if isinstance(response.get("parts"), list):
         out["parts"] = [p for n, p in enumerate(response["parts"], at + 1) if changes.get(n, "") is not None]
     return out

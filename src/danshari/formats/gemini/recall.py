@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from danshari.core.recall_tools import RECALL_TOOL_NAMES
+from danshari.formats.gemini.messages import find_object
 from danshari.formats.recall import BaseStreamFilter, HiddenCall, ResponseParts, sum_usage_fields
 from danshari.formats.sse import event_value, parse_json_or_none, render_event, replace_event_data
 
@@ -21,13 +22,13 @@ class GeminiRecallFormat:
     def parse_response(self, answer: Mapping[str, Any]) -> ResponseParts:
         """Split a non-streamed response."""
         candidate = _candidate(answer)
-        return _build_response(_parts_of(candidate), bool(candidate.get("finishReason")))
+        return _build_response(_parts_of(candidate), candidate.get("finishReason") == "STOP")
 
     def visible_response(self, answer: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return the response as the client sees it; parts of earlier responses come first."""
         parts = [p for a in (*earlier, answer) for p in _parts_of(_candidate(a)) if not _is_hidden(p)]
         candidate = _candidate(answer)
-        shown = {**candidate, "content": {**(candidate.get("content") or {}), "parts": parts}}
+        shown = {**candidate, "content": {**(candidate.get("content") or {"role": "model"}), "parts": parts or _EMPTY}}
         usage = sum_usage_fields([a.get("usageMetadata") or {} for a in (*earlier, answer)])
         rest = (answer.get("candidates") or [])[1:]
         return {**answer, "candidates": [shown, *rest], "usageMetadata": usage}
@@ -37,44 +38,95 @@ class GeminiRecallFormat:
         return [{"role": "user", "parts": _results(turn, texts)}]
 
     def remove_earlier(self, messages: Sequence[Any], at: int, turns: Sequence[ResponseParts]) -> list[Any]:
-        """Remove the text of earlier responses from the beginning of the client's model content.
+        """Remove what earlier responses said from the beginning of the client's model contents.
 
-        Clients join the text parts of a stream as they like, so texts are compared, not parts.
+        Clients store a stream as one content or several, and join its text parts as they like, so texts are compared,
+        not parts. Contents of which nothing is left are removed, unless nothing is left at all.
         """
         found = list(messages)
-        if at >= len(found) or not isinstance(found[at], dict) or found[at].get("role") != "model":
+        end = _end_of_model(found, at)
+        said = [p for t in turns for p in t.messages[0]["parts"] if not _is_hidden(p)]
+        parts = [p for m in found[at:end] for p in m.get("parts") or ()]
+        if not said or not _join(parts, thought=False).startswith(_join(said, thought=False)):
             return found
-        said = "".join(_text(p) for t in turns for p in t.messages[0]["parts"] if not _is_hidden(p))
-        parts = list(found[at].get("parts") or ())
-        if not said or not "".join(map(_text, parts)).startswith(said):
-            return found
-        left, kept = len(said), []
-        for part in parts:
-            text = _text(part)
-            cut = min(left, len(text))
-            left -= cut
-            if not text or cut < len(text):
-                kept.append({**part, "text": text[cut:]} if cut else part)
-        if kept:
-            found[at] = {**found[at], "parts": kept}
-        return found
+        rest = _Rest(said, parts)
+        kept = [{**m, "parts": left} for m in found[at:end] if (left := rest.of(m.get("parts") or ()))]
+        return [*found[:at], *kept, *found[end:]] if kept else found
 
     def merge_hop(self, messages: Sequence[Any], at: int, turn: ResponseParts, results: Sequence[Any]) -> list[Any]:
-        """Add hidden calls after the client's own, and their responses after the client's own."""
+        """Add hidden calls among the client's own in the model's order, and their responses after the client's own.
+
+        The order counts: the first of several calls carries the signature that the provider asks for.
+        """
         found = list(messages)
-        if at + 1 >= len(found) or not all(isinstance(m, dict) for m in found[at : at + 2]):
+        end = _end_of_model(found, at)
+        if end == at or end >= len(found) or not isinstance(found[end], dict):
             return found
-        asked, answered = found[at], found[at + 1]
-        if asked.get("role") != "model" or answered.get("role", "user") != "user":
-            return found
-        made = turn.messages[0]["parts"]
-        own = [_call(p)["name"] for p in made if _call(p) and not _is_hidden(p)]
-        if own != [_call(p).get("name") for p in asked.get("parts") or () if _call(p)]:
+        answered = found[end]
+        made = [p for p in turn.messages[0]["parts"] if _call(p)]
+        own = [_call(p).get("name") for m in found[at:end] for p in m.get("parts") or () if _call(p)]
+        if answered.get("role", "user") == "model" or own != [_call(p)["name"] for p in made if not _is_hidden(p)]:
             return found  # another response stands there by now
-        calls = [p for p in made if _is_hidden(p)]
-        found[at] = {**asked, "parts": [*(asked.get("parts") or ()), *calls]}
-        found[at + 1] = {**answered, "parts": [*(answered.get("parts") or ()), *results[0]["parts"]]}
+        for n in range(at, end):
+            parts: list[Any] = []
+            for part in found[n].get("parts") or ():
+                if _call(part):
+                    while made and _is_hidden(made[0]):
+                        parts.append(made.pop(0))
+                    made.pop(0)
+                    own.pop(0)
+                parts.append(part)
+                if _call(part) and not own:
+                    parts += made
+            found[n] = {**found[n], "parts": parts}
+        given = list(answered.get("parts") or ())
+        last = max((n for n, p in enumerate(given, 1) if find_object(p, "functionResponse") is not None), default=0)
+        found[end] = {**answered, "parts": [*given[:last], *results[0]["parts"], *given[last:]]}
         return found
+
+
+_EMPTY = [{"text": ""}]
+"""What the API itself says where it says nothing; SDKs take a content without parts for a broken answer."""
+
+
+class _Rest:
+    """Takes what was said before off the parts of some contents, one content after the other."""
+
+    def __init__(self, said: Sequence[Any], parts: Sequence[Any]) -> None:
+        self._left = {}
+        for thought in (False, True):
+            before = _join(said, thought=thought)
+            self._left[thought] = len(before) if _join(parts, thought=thought).startswith(before) else 0
+        self._signatures = [_signature(p) for p in said if _signature(p)]
+
+    def of(self, parts: Sequence[Any]) -> list[Any]:
+        """Return what is left of a content's parts."""
+        kept = []
+        for part in parts:
+            text, thought = _text(part), bool(isinstance(part, Mapping) and part.get("thought"))
+            cut = min(self._left[thought], len(text))
+            self._left[thought] -= cut
+            if cut < len(text):
+                kept.append({**part, "text": text[cut:]} if cut else part)
+            elif not text and _signature(part) not in self._signatures:
+                kept.append(part)
+        return kept
+
+
+def _end_of_model(messages: Sequence[Any], at: int) -> int:
+    """Return where the model's contents that begin at `at` end; `at` if there are none."""
+    while at < len(messages) and isinstance(messages[at], dict) and messages[at].get("role") == "model":
+        at += 1
+    return at
+
+
+def _join(parts: Sequence[Any], *, thought: bool) -> str:
+    """Return the texts or the thoughts of some parts, joined."""
+    return "".join(_text(p) for p in parts if bool(isinstance(p, Mapping) and p.get("thought")) is thought)
+
+
+def _signature(part: Any) -> Any:
+    return (part.get("thoughtSignature") or part.get("thought_signature")) if isinstance(part, Mapping) else None
 
 
 def _candidate(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,8 +138,7 @@ def _parts_of(candidate: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _call(part: Any) -> dict[str, Any]:
-    call = part.get("functionCall") if isinstance(part, Mapping) else None
-    return call if isinstance(call, dict) else {}
+    return dict(find_object(part, "functionCall") or {})
 
 
 def _is_hidden(part: Any) -> bool:
@@ -95,16 +146,14 @@ def _is_hidden(part: Any) -> bool:
 
 
 def _text(part: Any) -> str:
-    """Return the text of a part that the client shows; thoughts are often left out of its history."""
-    text = part.get("text") if isinstance(part, Mapping) and not part.get("thought") else None
+    text = part.get("text") if isinstance(part, Mapping) else None
     return text if isinstance(text, str) else ""
 
 
 def _build_response(parts: Sequence[dict[str, Any]], ended: bool) -> ResponseParts:
     hidden = [
         HiddenCall(id=str(call.get("id") or ""), name=call["name"], arguments=json.dumps(call.get("args") or {}))
-        for call in map(_call, parts)
-        if call.get("name") in RECALL_TOOL_NAMES
+        for call in map(_call, filter(_is_hidden, parts))
     ]
     others = any(_call(p) and not _is_hidden(p) for p in parts)
     return ResponseParts(hidden=hidden, others=others, messages=[{"role": "model", "parts": list(parts)}], ended=ended)
@@ -118,7 +167,7 @@ def _results(turn: ResponseParts, texts: Sequence[str]) -> list[dict[str, Any]]:
 
 
 class GeminiStreamFilter(BaseStreamFilter):
-    """Filters parts out of events; the event that finishes a response is held back."""
+    """Filters parts out of events; the event that finishes a response and what follows it are held back."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,7 +178,7 @@ class GeminiStreamFilter(BaseStreamFilter):
         self._parts: list[dict[str, Any]] = []
         self._usage: dict[str, Any] = {}
         self._held = []
-        self._ended = False
+        self._ended = ""
 
     def feed(self, event: bytes) -> bytes:
         """Read an event; return what the client sees of it now."""
@@ -142,9 +191,9 @@ class GeminiStreamFilter(BaseStreamFilter):
         parts = _parts_of(candidate)
         self._add_parts(parts)
         shown = [p for p in parts if not _is_hidden(p)]
-        if candidate.get("finishReason"):
-            self._ended = True
-            self._held.append((event, self._with_parts(value, shown)))
+        self._ended = self._ended or str(candidate.get("finishReason") or "")
+        if self._ended:
+            self._held.append((event, value if len(shown) == len(parts) else self._with_parts(value, shown or _EMPTY)))
             return b""
         if len(shown) == len(parts):
             return event
@@ -167,9 +216,9 @@ class GeminiStreamFilter(BaseStreamFilter):
 
     def end_response(self) -> ResponseParts:
         """Return the response that just ended, and prepare for the next one."""
-        turn = _build_response(self._parts, self._ended and not self._broken)
+        turn = _build_response(self._parts, self._ended == "STOP" and not self._broken)
         for _, value in self._held:
-            if _parts_of(_candidate(value)):  # what was said in the event that ends the response is shown at once
+            if _parts_of(_candidate(value)) not in ([], _EMPTY):  # what the last event says is shown at once
                 open_end = {k: v for k, v in _candidate(value).items() if k != "finishReason"}
                 turn.late += render_event({**value, "candidates": [open_end]})
         self._usages.append(dict(self._usage))

@@ -11,6 +11,7 @@ from typing import Any
 
 from danshari.core.text import is_valid_text
 from danshari.formats.base import Problem, as_plain_value
+from danshari.formats.gemini.messages import find_object
 from danshari.formats.openai_chat.rules import collect_strings
 
 
@@ -60,24 +61,20 @@ def _check_parts(parts: Sequence[Any], where: str) -> list[Problem]:
         data = [k for k in part if k not in _BESIDE_DATA] if isinstance(part, Mapping) else []
         if len(data) != 1:
             found.append(Problem(rule="content", where=where, text=f"a part must hold one kind of data, not {data}"))
-        call = _object(part, "functionCall")
+        call = find_object(part, "functionCall")
         if call is not None and not isinstance(call.get("args", {}), Mapping):
             found.append(Problem(rule="arguments", where=where, text="functionCall.args must be an object"))
-        response = _object(part, "functionResponse")
+        response = find_object(part, "functionResponse")
         if response is not None and not isinstance(response.get("response"), Mapping):
             found.append(Problem(rule="content", where=where, text="functionResponse.response must be an object"))
     return found
 
 
 _BESIDE_DATA = (
-    "thought",
-    "thoughtSignature",
-    "thought_signature",
-    "videoMetadata",
-    "video_metadata",
-    "mediaResolution",
-    "partMetadata",
-)
+    "thought", "thoughtSignature", "thought_signature", "videoMetadata", "video_metadata", "mediaResolution",
+    "media_resolution", "mediaProcessing", "media_processing", "partMetadata", "part_metadata", "speechMetadata",
+    "speech_metadata", "audioTranscription", "audio_transcription",
+)  # fmt: skip
 """Fields of a part that stand beside its data."""
 
 
@@ -100,10 +97,4 @@ def _check_pairs(contents: Sequence[Any], at: int, where: str) -> list[Problem]:
 
 def _names(content: Mapping[str, Any], name: str) -> list[str]:
     parts = [as_plain_value(p) for p in content.get("parts") or ()] if isinstance(content, Mapping) else []
-    return [str(found.get("name")) for p in parts if (found := _object(p, name)) is not None]
-
-
-def _object(part: Any, name: str) -> Mapping[str, Any] | None:
-    snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
-    found = as_plain_value(part.get(name, part.get(snake))) if isinstance(part, Mapping) else None
-    return found if isinstance(found, Mapping) else None
+    return [str(found.get("name")) for p in parts if (found := find_object(p, name)) is not None]

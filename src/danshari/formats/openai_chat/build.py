@@ -21,7 +21,7 @@ def build_chat(items: Sequence[Item], lost: list[str]) -> list[Any]:
         elif role == "tool":
             out += _chat_results(group, lost)
         else:
-            out += [{"role": role, "content": i.text} for i in group if i.kind == "text" and not i.raw]
+            out += [{"role": role, "content": i.text} for i in group if i.kind == "text" and i.text and not i.raw]
             media = [part for i in group if i.kind != "text" and (part := _chat_part(i, lost))]
             if media:
                 out.append({"role": role, "content": media})
@@ -31,7 +31,7 @@ def build_chat(items: Sequence[Item], lost: list[str]) -> list[Any]:
 def _chat_turn(group: Sequence[Item], lost: list[str]) -> dict[str, Any] | None:
     """Build the assistant message of one turn, or None if it has neither text nor calls."""
     message: dict[str, Any] = {"role": "assistant", "content": None}
-    texts = [i.text for i in group if i.kind == "text"]
+    texts = [i.text for i in group if i.kind == "text" and i.text]
     if texts:
         message["content"] = texts[0] if len(texts) == 1 else [{"type": "text", "text": t} for t in texts]
     reasoning = "\n".join(i.text for i in group if i.kind == "reasoning" and i.text)

@@ -58,7 +58,7 @@ class ClientRequest:
     @property
     def implied_format(self) -> Format:
         """The format of the request, else that of the provider whose headers it has; errors are written in it."""
-        others = (wire for wire in FORMATS.values() if wire.api.claims_headers(self.headers))
+        others = (wire for wire in FORMATS.values() if wire.api.claims_request(self.headers, self.path))
         return self.wire or next(others, FORMATS["openai-chat"])
 
     @property
