@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from danshari.formats import FORMATS
 from danshari.sessions import read
 from tests.support.recordings import tell_session, write_lines, write_records
+from tests.support.strategies import sessions
 
 
 def test_message_files(tmp_path: Path) -> None:
@@ -30,6 +36,20 @@ def test_message_files(tmp_path: Path) -> None:
 def atif(agent_step: dict[str, Any], *more: dict[str, Any]) -> dict[str, Any]:
     steps = [{"step_id": 1, "source": "user", "message": "Fix it.", "timestamp": "2026-03-14T10:00:00Z"}, agent_step]
     return {"schema_version": "ATIF-v1.6", "agent": {"name": "x", "model_name": "m"}, "steps": [*steps, *more]}
+
+
+@given(sessions(), st.booleans(), st.booleans())
+def test_messages_of_every_provider_are_read(session: tuple[str, list[Any]], whole: bool, lines: bool) -> None:
+    """A list, a whole request, or one of these per line: all messages arrive, in the format they were made in."""
+    name, messages = session
+    value = {FORMATS[name].key: messages} if whole else messages
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / ("session.jsonl" if lines else "session.json")
+        path.write_text(json.dumps(value), "utf-8")
+        (made,) = read(path)
+    assert made.malformed == 0
+    texts = [piece.text for message in messages for piece in FORMATS[name].split(message)]
+    assert [piece.text for message in made.messages for piece in FORMATS[name].split(message)] == texts
 
 
 def test_atif_by_the_book_and_as_openclaw_writes_it(tmp_path: Path) -> None:

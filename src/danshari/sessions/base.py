@@ -81,14 +81,19 @@ def load_json_file(path: Path) -> Any:
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any] | None]:
     """Yield the objects of a JSONL file, None for every line that is no JSON object."""
+    for value in read_json_values(path):
+        yield value if isinstance(value, dict) else None
+
+
+def read_json_values(path: Path) -> Iterator[Any]:
+    """Yield the value of every line of a JSONL file that is not blank, None where it is no JSON."""
     with path.open("rb") as file:
         for line in file:
             if line.strip():
                 try:
-                    value = json.loads(line)
+                    yield json.loads(line)
                 except ValueError:
-                    value = None
-                yield value if isinstance(value, dict) else None
+                    yield None
 
 
 def parse_timestamp(stamp: Any) -> float | None:

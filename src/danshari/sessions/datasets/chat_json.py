@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from danshari.errors import FormatError, SessionError
-from danshari.formats import detect_format
-from danshari.sessions.base import Reader, RecordedSession, load_json_file, read_json_lines
+from danshari.formats import FORMATS, detect_format
+from danshari.sessions.base import Reader, RecordedSession, load_json_file, read_json_values
 
-_LIST_KEYS = ("messages", "input", "before", "traj")
+_LIST_KEYS = (*dict.fromkeys(wire.key for wire in FORMATS.values()), "before", "traj")
+"""Where a list of messages stands in a request of any provider, or in a dataset's record."""
 _MESSAGE_FIELDS = {
     "role",
     "content",
@@ -28,7 +29,10 @@ _ROLES = {"system", "developer", "user", "assistant", "tool", "function"}
 
 def _is_message(value: Any) -> bool:
     return isinstance(value, dict) and (
-        value.get("role") in _ROLES or "call_id" in value or value.get("type") == "reasoning"
+        value.get("role") in _ROLES
+        or "call_id" in value
+        or value.get("type") == "reasoning"
+        or any(wire.is_own_message(value) for wire in FORMATS.values())
     )
 
 
@@ -79,7 +83,7 @@ def _read_lines(path: Path) -> Iterator[RecordedSession]:
     single: list[Any] = []
     malformed = 0
     number = 0
-    for record in read_json_lines(path):
+    for record in read_json_values(path):
         if record is None:
             malformed += 1
         elif (messages := _find_messages(record)) is not None:
@@ -133,7 +137,7 @@ def _set_labels(made: RecordedSession, record: dict[str, Any]) -> None:
 
 READER = Reader(
     name="messages",
-    about="chat, Responses or Anthropic messages; mini-swe-agent; tau-bench (.json, .jsonl)",
+    about="messages or requests of any provider; mini-swe-agent; tau-bench (.json, .jsonl)",
     suffixes=(".json", ".jsonl"),
     matches=_matches,
     read=read_messages_file,
