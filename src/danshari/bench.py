@@ -8,6 +8,6 @@ from danshari.errors import MissingExtra
 try:
     import danshari_bench
 except ImportError:
-    raise MissingExtra("danshari-bench", "bench") from None
+    raise MissingExtra("danshari-bench") from None
 
 __path__ = danshari_bench.__path__

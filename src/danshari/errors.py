@@ -61,5 +61,10 @@ class ArchiveError(DanshariError, OSError):
 class MissingExtra(DanshariError, ImportError):  # noqa: N818  (says what it is)
     """An optional dependency is missing. The message holds the pip command that installs it."""
 
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed; run: pip install 'danshari[{extra}]'")
+    def __init__(self, package: str, extra: str = "") -> None:
+        how = (
+            f"run: pip install 'danshari[{extra}]'"
+            if extra
+            else "a checkout of danshari holds it: pip install benchmarks/"
+        )
+        super().__init__(f"{package} is not installed; {how}")
