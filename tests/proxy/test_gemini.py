@@ -93,10 +93,8 @@ def test_a_chat_is_one_session_and_long_results_are_shortened_at_first_sight(str
         with client_of(pair.here) as client:
             chat = client.chats.create(model=MODEL, config=types.GenerateContentConfig(tools=[run_build]))
             for word in ("Build a.", "Build it again."):
-                if stream:
-                    assert "Nothing" in "".join(c.text or "" for c in chat.send_message_stream(word))
-                else:
-                    assert "Nothing" in (chat.send_message(word).text or "")
+                told = chat.send_message_stream(word) if stream else [chat.send_message(word)]
+                assert "Nothing" in "".join(chunk.text or "" for chunk in told)
         assert len(pair.upstream.requests) == 4
         assert not pair.upstream.bills[""].problems
         (session,) = pair.app.state.sessions.all_branches()
