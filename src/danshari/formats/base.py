@@ -297,6 +297,17 @@ def media_piece(part: Any, role: Any, weight: int, call: str = "") -> Piece:
     return Piece(kind="media", role=role, text="", call=call, body=canonical_json(part), weight=weight, raw=part)
 
 
+def collect_strings(value: Any) -> list[str]:
+    """Collect every string in a JSON value."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [s for v in value.values() for s in collect_strings(v)]
+    if isinstance(value, list | tuple):
+        return [s for v in value for s in collect_strings(v)]
+    return []
+
+
 def string_or_empty(value: Any) -> str:
     """Return a string as it is, and an empty string for any other value."""
     return value if isinstance(value, str) else ""

@@ -34,8 +34,7 @@ from danshari.handovers.span import HandoverSpan, make_fold, newest_messages_sta
 from danshari.handovers.survival import measure_survival
 from danshari.handovers.validate import CheckContext, collect_names
 from danshari.pipeline import masking
-from danshari.pipeline.major_trigger import MajorResult
-from danshari.pipeline.state import Pipeline
+from danshari.pipeline.state import MajorResult, Pipeline
 from danshari.pipeline.summarize import SummaryContext, flatten_items
 from danshari.pipeline.tracker import ConversationTrack
 from danshari.planning.laws import check_edit

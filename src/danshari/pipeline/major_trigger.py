@@ -6,16 +6,13 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from danshari.core.edits import Edit
 from danshari.core.session import SessionState
 from danshari.pipeline.decide import Decision, estimate_freed_tokens, has_bound_thinking
-from danshari.pipeline.state import Pipeline
+from danshari.pipeline.state import MajorResult, Pipeline
 from danshari.planning.planner import soft_line
 
 if TYPE_CHECKING:  # most calls make no major compaction, and its modules cost as much as all others together
-    from danshari.core.handover import Handover
-    from danshari.handovers.ladder import Rung, SummaryOutcome
-    from danshari.handovers.survival import Survival
+    from danshari.handovers.ladder import SummaryOutcome
     from danshari.pipeline.major import HandoverDraft
 
 _OUTSIZED_SHARE = 0.25
@@ -26,25 +23,10 @@ _MIN_REPLACED_SHARE = 0.3
 """Share of the view that a compaction the user asks for should replace, at the price of a shorter tail."""
 
 
-@dataclass(slots=True, kw_only=True)
-class MajorResult:
-    """The result of a major compaction. Without edits, nothing was replaced and `notes` say why."""
-
-    edits: list[Edit] = field(default_factory=list)
-    document: Handover | None = None
-    rungs: tuple[Rung, ...] = ()
-    survived: tuple[Survival, ...] = ()
-    notes: list[str] = field(default_factory=list)
-    asked: bool = False
-    by_model: bool = False
-    units: float = 0.0
-    """What the summarizer cost, in units of base input tokens."""
-
-
 def major_threshold(run: Pipeline) -> float:
     """Return the tokens above which a major compaction is due if gentler passes do not free enough.
 
-    That is the policy's share `handover.major` of the usable window (window less reserve), and never less than the
+    That is the policy's share `handover.above` of the usable window (window less reserve), and never less than the
     soft line.
     """
     usable = run.settings.model.window - run.settings.reserve

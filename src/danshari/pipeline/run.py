@@ -25,8 +25,8 @@ from danshari.pipeline.decide import (
     decide_edits,
     find_trigger,
 )
-from danshari.pipeline.major_trigger import MajorResult, maybe_compact_major, record_major
-from danshari.pipeline.state import Pipeline
+from danshari.pipeline.major_trigger import maybe_compact_major, record_major
+from danshari.pipeline.state import MajorResult, Pipeline
 from danshari.pipeline.tracker import (
     ConversationTrack,
     edit_positions,

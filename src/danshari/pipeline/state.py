@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from danshari.analysis.signals import Signals
 from danshari.archive.base import Archive
 from danshari.archive.in_memory import MemoryArchive
+from danshari.core.edits import Edit
 from danshari.core.policy import Policy
 from danshari.core.pricing import ModelInfo
 from danshari.core.session import SessionState
@@ -20,6 +21,9 @@ from danshari.passes import PASSES, Pass
 from danshari.pipeline.tracker import ConversationTrack
 
 if TYPE_CHECKING:
+    from danshari.core.handover import Handover
+    from danshari.handovers.ladder import Rung
+    from danshari.handovers.survival import Survival
     from danshari.summarizers.base import Summarizer
 
 Mode = Literal["view", "replace"]
@@ -73,6 +77,21 @@ def make_host_inputs(summarizer: Any, reinject: Callable[[], Mapping[str, str]] 
 
         summarizer = as_summarizer(summarizer)
     return HostInputs(summarizer=summarizer, reinject=reinject)
+
+
+@dataclass(slots=True, kw_only=True)
+class MajorResult:
+    """The result of a major compaction. Without edits, nothing was replaced and `notes` say why."""
+
+    edits: list[Edit] = field(default_factory=list)
+    document: Handover | None = None
+    rungs: tuple[Rung, ...] = ()
+    survived: tuple[Survival, ...] = ()
+    notes: list[str] = field(default_factory=list)
+    asked: bool = False
+    by_model: bool = False
+    units: float = 0.0
+    """What the summarizer cost, in units of base input tokens."""
 
 
 class PendingSummary(Protocol):

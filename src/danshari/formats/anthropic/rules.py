@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from danshari.core.text import is_valid_text, lazy_pattern
-from danshari.formats.base import Problem, as_plain_value
-from danshari.formats.openai_chat.rules import collect_strings
+from danshari.formats.base import Problem, as_plain_value, collect_strings
 
 _ID = lazy_pattern(r"[a-zA-Z0-9_-]+\Z")
 _MAX_CACHE_MARKS = 4

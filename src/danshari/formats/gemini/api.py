@@ -12,7 +12,7 @@ from danshari.core.recall_tools import ToolDefinition
 from danshari.core.summary import Reply, Request
 from danshari.core.text import lazy_pattern
 from danshari.formats.api import ProviderApi, TokenUsage, join_text_parts, number, plain_prompt
-from danshari.formats.gemini.messages import find_object
+from danshari.formats.gemini.parts import find_object
 from danshari.formats.recall import RecallFormat
 
 _PATH = lazy_pattern(r"/models/(?P<model>[^/:]+):(?P<method>generateContent|streamGenerateContent)/?\Z")

@@ -21,6 +21,7 @@ from danshari.formats.base import (
     opaque_piece,
     string_or_empty,
 )
+from danshari.formats.gemini.parts import find_object, mime_type, replace_object, response_text
 
 _ROLES = {"user": "user", "model": "assistant", "function": "user"}
 _OWN_PARTS = ("functionCall", "function_call", "functionResponse", "function_response", "inlineData", "inline_data",
@@ -129,9 +130,9 @@ class Gemini(Format):
         if text is None:
             return None
         if (call := find_object(part, "functionCall")) is not None:
-            return _with_field(part, "functionCall", {**call, "args": json.loads(text or "{}")})
+            return replace_object(part, "functionCall", {**call, "args": json.loads(text or "{}")})
         if (response := find_object(part, "functionResponse")) is not None:
-            return _with_field(part, "functionResponse", _patch_response(response, changes, at))
+            return replace_object(part, "functionResponse", _patch_response(response, changes, at))
         return {**part, "text": text} if isinstance(part, Mapping) and isinstance(part.get("text"), str) else part
 
     def append_text(self, message: Message, text: str) -> Message:
@@ -157,18 +158,12 @@ class Gemini(Format):
     def image_source(self, raw: Mapping[str, Any]) -> ImageSource | None:
         """Return the image of an inlineData part, or the URI of a file part."""
         data = find_object(raw, "inlineData")
-        if data is not None and _mime_type(data).startswith("image/"):
+        if data is not None and mime_type(data).startswith("image/"):
             held = data.get("data")  # bytes in an SDK's object
-            return _mime_type(data), b64encode(held).decode() if isinstance(held, bytes) else string_or_empty(held)
+            return mime_type(data), b64encode(held).decode() if isinstance(held, bytes) else string_or_empty(held)
         file = find_object(raw, "fileData")
         uri = (file.get("fileUri") or file.get("file_uri")) if file is not None else None
-        return str(uri) if uri and file is not None and _mime_type(file).startswith("image/") else None
-
-
-def find_object(part: Any, name: str) -> Mapping[str, Any] | None:
-    """Return an object of a part by its camelCase name, in either spelling; None if it has none."""
-    found = as_plain_value(part.get(name, part.get(_snake(name)))) if isinstance(part, Mapping) else None
-    return found if isinstance(found, Mapping) else None
+        return str(uri) if uri and file is not None and mime_type(file).startswith("image/") else None
 
 
 def _side(message: Any) -> str:
@@ -177,34 +172,9 @@ def _side(message: Any) -> str:
     return "assistant" if role == "model" else "user" if isinstance(role, str) and role in _ROLES else ""
 
 
-def _with_field(part: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
-    """Return a part with an object replaced in the spelling that it has."""
-    return {**part, (name if name in part else _snake(name)): value}
-
-
-def _snake(name: str) -> str:
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
-
-
-def _mime_type(data: Mapping[str, Any]) -> str:
-    return str(data.get("mimeType") or data.get("mime_type") or "")
-
-
 def _media_piece(part: Mapping[str, Any], media: Mapping[str, Any], role: Any) -> Piece:
-    weight = IMAGE_TOKENS if _mime_type(media).startswith("image/") else FILE_TOKENS
+    weight = IMAGE_TOKENS if mime_type(media).startswith("image/") else FILE_TOKENS
     return Piece(kind="media", role=role, text="", body=canonical_json(part), weight=weight, raw=part)
-
-
-def response_text(response: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the text of a function response and the key it stands under; "" and JSON if it is not one text."""
-    content = response.get("response")
-    if not isinstance(content, Mapping):
-        return "", json.dumps(content, ensure_ascii=False) if content is not None else ""
-    if len(content) == 1:
-        key, value = next(iter(content.items()))
-        if isinstance(value, str):
-            return str(key), value
-    return "", json.dumps(content, ensure_ascii=False, default=str)
 
 
 def _is_failure(key: str, response: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from danshari.core.recall_tools import RECALL_TOOL_NAMES
-from danshari.formats.gemini.messages import find_object
+from danshari.formats.gemini.parts import find_object
 from danshari.formats.recall import BaseStreamFilter, HiddenCall, ResponseParts, sum_usage_fields
 from danshari.formats.sse import event_value, parse_json_or_none, render_event, replace_event_data
 

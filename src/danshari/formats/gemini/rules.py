@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from danshari.core.text import is_valid_text
-from danshari.formats.base import Problem, as_plain_value
-from danshari.formats.gemini.messages import find_object
-from danshari.formats.openai_chat.rules import collect_strings
+from danshari.formats.base import Problem, as_plain_value, collect_strings
+from danshari.formats.gemini.parts import find_object
 
 
 def check_gemini(contents: Sequence[Any]) -> list[Problem]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from danshari.core.text import is_json_object, is_valid_text
-from danshari.formats.base import Problem
+from danshari.formats.base import Problem, collect_strings
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
@@ -80,14 +80,3 @@ def _check_encoding(messages: Sequence[Any]) -> list[Problem]:
         if not all(is_valid_text(text) for text in collect_strings(message)):
             found.append(Problem(rule="encoding", where=f"messages[{at}]", text="a lone surrogate cannot be sent"))
     return found
-
-
-def collect_strings(value: Any) -> list[str]:
-    """Collect every string in a JSON value."""
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, Mapping):
-        return [s for v in value.values() for s in collect_strings(v)]
-    if isinstance(value, list | tuple):
-        return [s for v in value for s in collect_strings(v)]
-    return []

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from danshari.core.text import is_json_object, is_valid_text
-from danshari.formats.base import Problem, as_plain_value
-from danshari.formats.openai_chat.rules import collect_strings
+from danshari.formats.base import Problem, as_plain_value, collect_strings
 
 _CALL_TYPES = ("function_call", "custom_tool_call")
 _OUTPUT_TYPES = ("function_call_output", "custom_tool_call_output")
