@@ -23,6 +23,9 @@ from danshari import (
     compact,
 )
 from danshari.core.edits import Replace
+from danshari.formats import find_format
+from danshari.passes import Pass
+from danshari.planning.proposal import Proposal
 from danshari.testing import Call, ScriptedModel, Turn, conversation
 
 TURNS = [
@@ -201,28 +204,65 @@ def test_model_switch_in_mid_session() -> None:
 
 
 def test_failing_open() -> None:
-    """A fault in a pass: the last good view is sent, the fault is said, and the next call works again."""
+    """An internal fault: the last good view is sent, the fault is said, and the next call works again."""
 
     faulty = False
 
-    def sometimes_broken(*_: Any) -> Any:
+    def sometimes_broken() -> float:
         if faulty:
             raise RuntimeError("boom")
-        return ()
+        return 0.0
 
     calls: list[Compaction] = []
-    engine = Compactor("literal", on_compaction=calls.append, passes=[sometimes_broken])
+    engine = Compactor("literal", on_compaction=calls.append, clock=sometimes_broken)
     good = engine.compact(CHAT)
     faulty = True
     more = [*CHAT, {"role": "assistant", "content": "."}, {"role": "user", "content": "on"}]
     failed = engine.compact(more)
     assert failed.fault == "RuntimeError: boom"
     assert failed.messages[: len(CHAT)] == good.messages
-    fresh = Compactor("literal", passes=[sometimes_broken]).compact(more)
+    fresh = Compactor("literal", clock=sometimes_broken).compact(more)
     assert fresh.messages == more
     faulty = False
     assert engine.compact(more).ok
     assert [c.ok for c in calls] == [True, False, True]
+
+
+def raises(*_: Any) -> Any:
+    raise ValueError("boom")
+
+
+def proposes_nowhere(*_: Any) -> Any:
+    return [Proposal(at=10_000, freed=9.0, by="nowhere", why="", write=str)]
+
+
+@pytest.mark.parametrize("own", [raises, proposes_nowhere, lambda *_: None, lambda *_: [7]], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("force", [False, True, "full"])
+def test_a_pass_of_the_callers_own_that_fails_costs_only_itself(own: Any, force: Any) -> None:
+    with_it = Compactor("balanced", window=12_000, passes=[Pass("mine", own)], clock=lambda: 0.0)
+    without = Compactor("balanced", window=12_000, clock=lambda: 0.0)
+    for at in range(3, len(CHAT) + 1, 2):
+        result, expected = (c.compact(CHAT[:at], force=force) for c in (with_it, without))
+        assert result.fault == ""
+        assert result.messages == expected.messages
+        assert [note for note in result.notes if "mine" not in note] == list(expected.notes)
+    assert with_it.policy == without.policy  # what a caller adds is no part of the policy
+
+
+@pytest.mark.parametrize("wrong", [5, dict, type(find_format("anthropic")), "openai"])
+def test_a_wrong_format_is_refused_at_once(wrong: Any) -> None:
+    with pytest.raises(ArgumentError, match="unknown format"):
+        Compactor("balanced", format=wrong)
+    with pytest.raises(ArgumentError, match="unknown format"):
+        compact(CHAT, format=wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong", [5, None, "elide", [Pass("x", None)], [Pass(3, raises)], [7], [Pass("elide", raises)]]
+)  # type: ignore[arg-type]
+def test_wrong_passes_are_refused_at_once(wrong: Any) -> None:
+    with pytest.raises(ArgumentError, match="passes"):
+        Compactor("balanced", passes=wrong)
 
 
 def test_threads_share_one_compactor() -> None:

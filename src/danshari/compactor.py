@@ -56,7 +56,7 @@ def compact(
     window: int | None = None,
     prices: Prices | None = None,
     sent: int = 0,
-    format: str | None = None,  # noqa: A002  (the word of the field)
+    format: str | Format | None = None,  # noqa: A002  (the word of the field)
 ) -> Compaction:
     """Compact one list of messages, or one whole request, without keeping state.
 
@@ -115,7 +115,7 @@ class Compactor:
                 model=self._resolve_model(model, window),
                 archive=archive if archive is not None else MemoryArchive(),
                 mode=mode,
-                wire=find_format(format) if isinstance(format, str) else format,
+                wire=find_format(format) if format is not None else None,
                 clock=clock,
                 project=project,
                 confined=confined,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.command_line import SESSION, run_danshari
@@ -36,3 +38,18 @@ def test_wrong_use_says_what_and_what_to_do(words: tuple[str, ...], code: int, t
     assert done.returncode == code, done.stderr
     assert text in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_command_of_another_distribution_that_cannot_be_loaded_says_so(tmp_path: Path) -> None:
+    """The other commands and the help still work."""
+    info = tmp_path / "broken-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n", "utf-8")
+    (info / "entry_points.txt").write_text("[danshari.commands]\nbroken = no_such_module:command\n", "utf-8")
+    listed = run_danshari("--help", PYTHONPATH=str(tmp_path))
+    assert listed.returncode == 0
+    assert "broken" in listed.stdout
+    told = run_danshari("broken", "--some", "words", PYTHONPATH=str(tmp_path))
+    assert told.returncode == 1
+    assert "no_such_module" in told.stderr
+    assert "Traceback" not in told.stderr

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from danshari import Compactor
+from danshari import Compactor, open_archive
 from danshari.core.edits import view
-from danshari.errors import FormatError, SessionError
+from danshari.errors import ArgumentError, FormatError, SessionError
 from danshari.formats import find_format
 from danshari.summarizers.base import Reply
 from danshari.testing import Call, Turn, conversation
@@ -90,6 +92,17 @@ def test_a_hand_over_joins_the_user_message_before_it() -> None:
     assert ToyFormat().check(result.messages) == []
 
 
+@given(
+    st.lists(st.sampled_from((None, "x", 5, [], object())), min_size=1, max_size=4), st.integers(0, 24), st.booleans()
+)
+def test_what_is_no_message_may_stand_anywhere(odd: list[Any], at: int, objects: bool) -> None:
+    """Values of other types among the messages are passed through or leave with their round; nothing breaks."""
+    work = long_work() if objects else conversation("openai-chat", "Fix it.", [Turn(text="On it.", user="Go on.")] * 12)
+    engine = Compactor("balanced", window=20_000, format=ToyFormat() if objects else "openai-chat")
+    for force in (True, "full"):
+        assert engine.compact([*work[:at], *odd, *work[at:]], force=force).fault == ""  # type: ignore[arg-type]
+
+
 def test_a_value_that_is_no_message_is_carried() -> None:
     odd = object()
     objects: list[Any] = [*long_work(), odd, 7, None]
@@ -128,7 +141,7 @@ def test_a_session_of_objects_goes_on_in_another_process() -> None:
     assert second.last_view() == list(result.messages)
 
 
-def test_storing_objects_that_cannot_be_read_again_is_refused() -> None:
+def test_storing_objects_that_cannot_be_read_again_is_refused(tmp_path: Path) -> None:
     class Unsaved(ToyFormat):
         to_json = ToyFormat.__mro__[1].to_json  # type: ignore[assignment]
 
@@ -136,6 +149,8 @@ def test_storing_objects_that_cannot_be_read_again_is_refused() -> None:
     engine.compact(long_work())
     with pytest.raises(SessionError, match="to_json"):
         engine.save()
+    with open_archive(tmp_path / "a.db") as archive, pytest.raises(ArgumentError, match="to_json"):
+        Compactor("balanced", format=Unsaved(), mode="replace", archive=archive, session="s")
 
 
 def test_broken_pairs_and_building_are_told() -> None:

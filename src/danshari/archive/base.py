@@ -113,7 +113,7 @@ class Archive(Protocol):
 
 @runtime_checkable
 class SessionStore(Protocol):
-    """An archive that also stores session states, and notes of other programs beside them."""
+    """An archive that also stores session states."""
 
     def save_session(self, session: str, version: int, body: str, edits: Iterable[str], kept: int) -> bool:
         """Store a session's state and its edits after the first `kept`.
@@ -126,6 +126,11 @@ class SessionStore(Protocol):
 
     def load_session(self, session: str) -> tuple[int, str, list[str]] | None:
         """Return a session's version, its state and its edits; None if there is none."""
+
+
+@runtime_checkable
+class NoteStore(Protocol):
+    """An archive that also stores notes of other programs, such as the proxy, beside a session."""
 
     def save_note(self, session: str, kind: str, version: int, body: str) -> bool:
         """Store a text beside a session; False if another process has stored a newer one since `version`."""

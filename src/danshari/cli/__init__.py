@@ -9,7 +9,7 @@ from __future__ import annotations
 import pkgutil
 import sys
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 import click
 
@@ -34,8 +34,23 @@ class Commands(click.Group):
             found = import_module(f"danshari.cli.{cmd_name}").command
         else:
             for point in entry_points(group="danshari.commands", name=cmd_name):
-                found = point.load()
+                found = _load_foreign(point)
         return found
+
+
+def _load_foreign(point: EntryPoint) -> click.Command:
+    """Load another distribution's command; one that cannot be loaded becomes a command that says so."""
+    try:
+        loaded: click.Command = point.load()
+    except (ImportError, AttributeError) as error:
+        why = f"the command {point.name!r} ({point.value}) cannot be loaded: {error}"
+
+        @click.command(point.name, help=why, context_settings={"ignore_unknown_options": True})
+        @click.argument("rest", nargs=-1, type=click.UNPROCESSED)
+        def loaded(rest: tuple[str, ...]) -> None:  # noqa: ARG001
+            raise click.ClickException(why)
+
+    return loaded
 
 
 def _own_commands() -> list[str]:

@@ -6,7 +6,7 @@ Presets are files under `data/policies`. The field texts here also feed the docu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal, get_type_hints
 
@@ -202,10 +202,12 @@ class Policy:
     recall: RecallRules = field(default_factory=RecallRules)
 
     def with_fields(self, **values: Any) -> Policy:
-        """Return a copy with other values; a field of a group is named `group_field`, such as `admit_over`.
+        """Return a copy with other values: whole groups, or fields named `group_field`, such as `admit_over`.
 
         Raises PolicyError for an unknown field or a value that does not fit.
         """
+        if removed := REMOVED_FIELDS.keys() & values:
+            raise PolicyError(f"policy {self.name}: {sorted(removed)[0]} is no field any more")
         return make_policy(values, base=self, where=f"policy {self.name}")
 
     def share(self, tier: str) -> float:
@@ -311,8 +313,11 @@ def make_policy(values: Mapping[str, Any], *, base: Policy | None = None, where:
             continue
         owner, field_name = _place_of(name, where)
         clean = _check_value(name, field_name, value, GROUPS.get(owner, Policy), where)
-        (inner.setdefault(owner, {}) if owner else top)[field_name] = clean
-    changed = {group: replace(getattr(base, group), **fields) for group, fields in inner.items()}
+        chosen = inner.setdefault(owner, {}) if owner else top
+        if field_name in chosen:
+            raise PolicyError(f"{where}: {owner}.{field_name} is given twice, once as {name}")
+        chosen[field_name] = clean
+    changed = {group: replace(getattr(base, group), **chosen) for group, chosen in inner.items()}
     return replace(base, **top, **changed)
 
 
@@ -334,6 +339,8 @@ def _flat_values(values: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return values with the tables of groups taken apart; raises PolicyError if a group is no table."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
+        if name in GROUPS and isinstance(value, GROUPS[name]):
+            value = {f.name: getattr(value, f.name) for f in fields(GROUPS[name])}
         if isinstance(value, Mapping):
             if name not in GROUPS:
                 raise PolicyError(f"{where}: unknown group [{name}]; known: {', '.join(GROUPS)}")
@@ -355,7 +362,9 @@ def _place_of(name: str, where: str) -> tuple[str, str]:
     if name in RENAMED_FIELDS:
         group, _, field_name = RENAMED_FIELDS[name].partition(".")
         return group, field_name
-    raise PolicyError(f"{where}: unknown field {name!r}; known: {', '.join(known)}")
+    inner = RENAMED_FIELDS.get(name.rpartition(".")[2])
+    hint = f"did you mean {inner}?" if inner else f"known: {', '.join(known)}"
+    raise PolicyError(f"{where}: unknown field {name!r}; {hint}")
 
 
 def _check_value(name: str, field_name: str, value: Any, owner: type[Any], where: str) -> Any:

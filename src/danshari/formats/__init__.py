@@ -17,12 +17,13 @@ FORMATS: dict[str, Format] = {f.name: f for f in (OpenAIChat(), OpenAIResponses(
 """One row per format. Where messages fit several, the first one reads them."""
 
 
-def find_format(name: str) -> Format:
-    """Return a format by its name. Raises ArgumentError that lists the known ones."""
-    try:
-        return FORMATS[name]
-    except KeyError:
-        raise ArgumentError(f"unknown format {name!r}; known: {', '.join(FORMATS)}") from None
+def find_format(name: str | Format) -> Format:
+    """Return a format by its name, or the given instance. Raises ArgumentError that lists the known ones."""
+    if isinstance(name, Format):
+        return name
+    if not isinstance(name, str) or name not in FORMATS:
+        raise ArgumentError(f"unknown format {name!r}; known: {', '.join(FORMATS)}, or an instance of your own Format")
+    return FORMATS[name]
 
 
 def detect_format(payload: object) -> tuple[Format, tuple[str, ...]]:

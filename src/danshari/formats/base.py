@@ -204,6 +204,11 @@ class Format:
             raise FormatError(f"{self.name}: expected a list of messages, got {type(payload).__name__}")
         return payload
 
+    @property
+    def can_store(self) -> bool:
+        """Whether messages can be written for a saved session and read back."""
+        return True
+
     def to_json(self, message: Any) -> Any:
         """Return a message as JSON values, for a saved session; `from_json` reads it back."""
         return as_plain_value(message)
@@ -246,7 +251,8 @@ class Format:
         for at, change in patches.changes.items():
             copy = copies.get(at)
             if copy is None or (not patches.same and copy[0] is not messages[at] and copy[0] != messages[at]):
-                copy = copies[at] = (messages[at], self.patch(self.as_message(messages[at]), change))
+                message = self.as_message(messages[at])  # what is no message can only leave whole
+                copy = copies[at] = (messages[at], self.patch(message, change) if self.is_message(message) else None)
                 patches.holes = patches.holes or copy[1] is None
             out[at] = GONE if copy[1] is None else copy[1]
         if patches.holes:

@@ -21,8 +21,8 @@ M = TypeVar("M")
 class ObjectFormat(Format, Generic[M]):
     """The base class of formats whose messages are objects. Pass an instance as `Compactor(format=...)`.
 
-    A value whose `role` cannot be read is carried as it is and never edited. `provider` names the format whose tools,
-    usage reports and plain summary requests go with these messages.
+    A value whose `role` cannot be read is never edited; it leaves only when the round around it does. `provider` names
+    the format whose tools, usage reports and plain summary requests go with these messages.
     """
 
     name: ClassVar[str] = "objects"
@@ -112,6 +112,11 @@ class ObjectFormat(Format, Generic[M]):
     def to_json(self, message: Any) -> Any:  # noqa: ARG002
         """Raise SessionError unless overridden: what is stored in `replace` mode must be readable again."""
         raise SessionError(f"{self.name}: to store a session in replace mode, the format needs to_json and from_json")
+
+    @property
+    def can_store(self) -> bool:
+        """Whether messages can be written for a saved session and read back."""
+        return type(self).to_json is not ObjectFormat.to_json
 
     def build(self, items: Sequence[Item], lost: list[str] | None = None) -> list[Any]:  # noqa: ARG002
         """Raise FormatError: what else a framework's objects must hold is not in the items."""

@@ -46,9 +46,11 @@ def add_passes(own: Sequence[Pass | Propose]) -> Mapping[str, Pass]:
     Raises ArgumentError for what is no pass, or for a name that is taken.
     """
     table = dict(PASSES)
+    if not isinstance(own, Sequence) or isinstance(own, str):
+        raise ArgumentError(f"passes = {own!r}; must be a list of functions or danshari.passes.Pass rows")
     for row in own:
         made = row if isinstance(row, Pass) else Pass(getattr(row, "__name__", ""), row) if callable(row) else None
-        if made is None or not made.name:
+        if made is None or not isinstance(made.name, str) or not made.name or not callable(made.propose):
             raise ArgumentError(f"passes holds {row!r}; must be functions or danshari.passes.Pass rows with a name")
         if made.name in (*table, *PASS_NAMES):
             raise ArgumentError(f"passes: the name {made.name!r} is taken")

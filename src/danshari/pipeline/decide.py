@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from danshari import data
@@ -59,18 +60,54 @@ def admit_new_items(track: ConversationTrack, policy: Policy, since: int) -> lis
 
 
 def collect_proposals(
-    passes: Sequence[Pass], facts: Facts, effects: Effects, policy: Policy, *, force: bool
+    passes: Sequence[Pass],
+    facts: Facts,
+    effects: Effects,
+    policy: Policy,
+    *,
+    force: bool,
+    notes: list[str] | None = None,
 ) -> list[Proposal]:
     """Collect the proposals of some passes, one per item. Earlier (gentler) passes win.
 
-    A proposal that refers to another item is skipped for the next one if that item is about to change too.
+    A proposal that refers to another item is skipped for the next one if that item is about to change too. A pass of
+    the caller's own that fails is skipped with a line in `notes`: the other passes still keep the window.
     """
     found: dict[int, list[Proposal]] = {}
+    notes = notes if notes is not None else []
     for row in passes:
-        for proposal in row.propose(facts, effects, policy, force):
+        ask = row.propose if row.name in PASSES else partial(_ask_own_pass, row, notes)
+        for proposal in ask(facts, effects, policy, force):
             if not is_protected(facts.items[proposal.at], policy):
                 found.setdefault(proposal.at, []).append(proposal)
     return [next((p for p in options if p.needs not in found), options[-1]) for options in found.values()]
+
+
+def _ask_own_pass(
+    row: Pass, notes: list[str], facts: Facts, effects: Effects, policy: Policy, force: bool
+) -> list[Proposal]:
+    """Return what a pass of the caller's own proposes; nothing, and a note, if it fails or proposes what cannot be."""
+    try:
+        found = list(row.propose(facts, effects, policy, force))
+        wrong = [p for p in found if not isinstance(p, Proposal) or not 0 <= p.at < len(facts.items)]
+        why = f"it proposed {wrong[0]!r}, which is no Proposal for an item of this conversation" if wrong else ""
+    except Exception as error:  # noqa: BLE001  (the caller's own code: what it raises must not cost the window)
+        found, why = [], f"{type(error).__name__}: {error}"
+    if why:
+        notes.append(f"pass {row.name!r} was skipped: {why}")
+    return [] if why else found
+
+
+def passes_in_force(policy: Policy, table: Mapping[str, Pass]) -> list[Pass]:
+    """Return the passes to ask, in order: those that the policy names, with the caller's own after the gentle ones.
+
+    A pass of last resort comes at the end. The caller's own passes are asked whatever the policy names.
+    """
+    names = [name for name in policy.passes if name in table]
+    for row in (row for name, row in table.items() if name not in PASSES and name not in policy.passes):
+        harsh = (at for at, name in enumerate(names) if table[name].last_resort)
+        names.insert(len(names) if row.last_resort else next(harsh, len(names)), row.name)
+    return [table[name] for name in names]
 
 
 def decide_edits(
@@ -91,7 +128,7 @@ def decide_edits(
     if not trigger:
         return Decision()
     facts, model = track.facts, settings.model
-    passes = [settings.passes[name] for name in policy.passes if name in settings.passes]
+    passes = passes_in_force(policy, settings.passes)
     if policy.thinking == "keep" and has_bound_thinking(track, model):
         return Decision(notes=["no edit: the policy keeps thinking that is bound to what precedes it"])
     if trigger == "forced":
@@ -99,12 +136,10 @@ def decide_edits(
     if has_bound_thinking(track, model) and not facts.is_tool_loop_closed() and policy.thinking != "hint":
         return Decision(notes=["edits wait for the end of the tool loop: its thinking is bound to what precedes it"])
     gentle = [p for p in passes if not p.last_resort]
-    found = [
-        _apply_recall_factor(p, facts, situation.learned)
-        for p in collect_proposals(gentle, facts, track.effects, policy, force=False)
-    ]
-    chosen = choose_batch(found, situation, policy, trigger)
-    decision = Decision(plan=chosen)
+    decision = Decision()
+    proposals = collect_proposals(gentle, facts, track.effects, policy, force=False, notes=decision.notes)
+    found = [_apply_recall_factor(p, facts, situation.learned) for p in proposals]
+    chosen = decision.plan = choose_batch(found, situation, policy, trigger)
     _write_edits(chosen.batch, track, policy, decision)
     return decision
 
@@ -141,12 +176,14 @@ def _decide_forced(
     for stage, force, need in stages if last else stages[:1]:
         if freed >= need:
             continue
-        chosen = choose_forced_batch(collect_proposals(stage, track.facts, effects, policy, force=force), need - freed)
+        found = collect_proposals(stage, track.facts, effects, policy, force=force, notes=decision.notes)
+        chosen = choose_forced_batch(found, need - freed)
         before = len(decision.edits)
         _write_edits(chosen.batch, track, policy, decision)
         if len(decision.edits) > before:
             effects = resolve_edits([*ledger, *decision.edits], track.facts.items, track.facts.index)
         freed = sum(track.sizes) - _view_tokens(track, effects)
+    decision.notes = list(dict.fromkeys(decision.notes))  # a pass that fails does so in every stage
     return decision
 
 
@@ -237,15 +274,7 @@ def find_trigger(policy: Policy, situation: Situation, *, force: bool) -> Trigge
 
 
 def validate_policy(policy: Policy, passes: Mapping[str, Pass] = PASSES) -> Policy:
-    """Return the policy with the caller's own passes in its list, before those of last resort unless they are one.
-
-    Raises PolicyError if it names an unknown pass or language.
-    """
-    for row in (row for name, row in passes.items() if name not in PASSES and name not in policy.passes):
-        names = policy.passes
-        harsh = (n for n, name in enumerate(names) if name in passes and passes[name].last_resort)
-        at = len(names) if row.last_resort else next(harsh, len(names))
-        policy = replace(policy, passes=(*names[:at], row.name, *names[at:]))
+    """Return the policy. Raises PolicyError if it names an unknown pass or language."""
     known = dict.fromkeys((*PASS_NAMES, *passes))
     unknown = [name for name in policy.passes if name not in known]
     if unknown:

@@ -13,7 +13,7 @@ from danshari.archive.base import SessionStore, entry_from_dict
 from danshari.archive.in_memory import MemoryArchive
 from danshari.core.edits import edit_to_dict
 from danshari.core.session import SessionState, session_from_dict
-from danshari.errors import SessionError, VersionError
+from danshari.errors import ArgumentError, SessionError, VersionError
 from danshari.pipeline.commit import archive_all_originals
 from danshari.pipeline.state import Pipeline
 
@@ -108,6 +108,10 @@ def resume_session(run: Pipeline) -> None:
     archive = run.settings.archive
     if not run.state.name or not isinstance(archive, SessionStore):
         return
+    if run.settings.mode == "replace" and not run.wire.can_store:
+        raise ArgumentError(
+            f"format {run.wire.name!r} cannot store its messages: give it to_json and from_json, or use view mode"
+        )
     found = archive.load_session(run.state.name)
     if found is None:
         return

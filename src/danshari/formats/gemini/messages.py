@@ -77,7 +77,7 @@ class Gemini(Format):
         return [opaque_piece(part, role)]
 
     def name_calls(self, pieces: list[Piece], messages: Sequence[Any], at: int) -> list[Piece]:
-        """Give calls and results without an id one made of name and order, by which the provider pairs them.
+        """Return the pieces, with ids made of name and order where calls and results have none.
 
         The order counts over neighbouring contents of one side: clients store a stream as several.
         """

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
-from danshari.archive.base import Archive, SessionStore
+from danshari.archive.base import Archive, NoteStore
 from danshari.compactor import Compactor
 from danshari.core.items import hash_strings
 from danshari.core.recall_tools import RECALL_TOOLS
@@ -51,7 +51,7 @@ class SessionRecalls:
     def __init__(self, wire: Format, compactor: Compactor, archive: Archive | None, name: str) -> None:
         self.api, self.format = wire.api, wire.api.recall
         self._wire, self._compactor = wire, compactor
-        self._store = archive if isinstance(archive, SessionStore) else None
+        self._store = archive if isinstance(archive, NoteStore) else None
         self._name = name
         self._version = 0
         self.hops: list[RecallHop] = []

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 from danshari import data
-from danshari.archive.base import Archive, SessionStore
+from danshari.archive.base import Archive, NoteStore
 from danshari.compactor import Compactor
 from danshari.core.items import hash_strings
 from danshari.data.agents import detect_agent, session_headers
@@ -188,7 +188,7 @@ class BranchStore:
     """
 
     def __init__(self, root: str, wire: Format, archive: Archive | None) -> None:
-        self._store = archive if isinstance(archive, SessionStore) else None
+        self._store = archive if isinstance(archive, NoteStore) else None
         self._main, self._wire = main_branch_name(root), wire
 
     def _load(self) -> tuple[int, list[list[Any]]]:
