@@ -130,6 +130,14 @@ def test_every_style_of_endpoint(server: str, style: Any, same: bool) -> None:
     assert any(body.get(limit) for limit in ("max_output_tokens", "max_completion_tokens", "max_tokens"))
 
 
+@pytest.mark.parametrize("base", ["", "/", "/chat/completions", "/chat/completions/"])
+@pytest.mark.parametrize("query", ["", "?api-version=2024", "?next=/a&b=/"])
+def test_the_path_is_completed_and_the_query_stays(server: str, base: str, query: str) -> None:
+    _Handler.how = "openai-chat"
+    compacted(endpoint(f"{server}{base}{query}", model="m"), "openai-chat")
+    assert _Handler.seen[-1][0] == f"/v1/chat/completions{query}"
+
+
 @pytest.mark.parametrize(
     ("how", "why"),
     [
@@ -161,6 +169,8 @@ def test_nobody_there_and_wrong_addresses() -> None:
     assert result.layer == "fallback"
     with pytest.raises(ArgumentError, match="http"):
         endpoint("localhost:80", model="m")
+    with pytest.raises(ArgumentError, match="http://\\[::1"):
+        endpoint("http://[::1/v1", model="m")
     with pytest.raises(ArgumentError, match="style"):
         endpoint("http://localhost", model="m", style="soap")  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="provider:model"):
