@@ -45,10 +45,10 @@ def _anthropic_block(item: Item, lost: list[str]) -> Any:
 
 
 def _nest_media(blocks: Sequence[Any]) -> list[Any]:
-    """Move a result's media into its tool_result block."""
+    """Move a result's media into its tool_result block; media with no result before them stand alone."""
     out: list[Any] = []
     for block in blocks:
-        if block["type"] == "tool_result" or not out:
+        if block["type"] == "tool_result" or not out or out[-1]["type"] != "tool_result":
             out.append(block)
         else:
             last = out[-1]
