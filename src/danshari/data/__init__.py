@@ -74,7 +74,7 @@ def _load_rows(name: str, key: str, lists: tuple[str, ...] = ()) -> list[tuple[s
             for field in lists:
                 value = row.get(field, [])
                 if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
-                    raise ArgumentError(f"{where}: {field} = {value!r}; must be a list of strings, as in [\"name\"]")
+                    raise ArgumentError(f'{where}: {field} = {value!r}; must be a list of strings, as in ["name"]')
             found.append((where, row))
     return found
 

@@ -45,7 +45,7 @@ def _anthropic_block(item: Item, lost: list[str]) -> Any:
 
 
 def _nest_media(blocks: Sequence[Any]) -> list[Any]:
-    """Move a result's media into its tool_result block; media with no result before them stand alone."""
+    """Move a result's media into its tool_result block; media with no result before them follow the results."""
     out: list[Any] = []
     for block in blocks:
         if block["type"] == "tool_result" or not out or out[-1]["type"] != "tool_result":
@@ -55,4 +55,4 @@ def _nest_media(blocks: Sequence[Any]) -> list[Any]:
             text = last["content"]
             parts = text if isinstance(text, list) else ([{"type": "text", "text": text}] if text else [])
             last["content"] = [*parts, block]
-    return out
+    return sorted(out, key=lambda block: block["type"] != "tool_result")
