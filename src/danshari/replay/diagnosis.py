@@ -67,8 +67,8 @@ def diagnose_stored(session: SessionState, rounds: int) -> list[Symptom]:
             seen=times,
             of=len(session.ledger),
             cause=f"{len(recalled)} originals were recalled, {times} times in all",
-            turn="elide.process up, elide.keep_rounds up; kinds of tools that were recalled count as riskier from now on: "
-            + (", ".join(f"{kind} × {factor:.1f}" for kind, factor in session.learned) or "none yet"),
+            turn="elide.process up, elide.keep_rounds up; kinds of tools that were recalled count as riskier from now "
+            "on: " + (", ".join(f"{kind} × {factor:.1f}" for kind, factor in session.learned) or "none yet"),
             evidence=tuple(f"{digest[:12]}: {n} times" for digest, n in recalled[:3]),
         ),
         Symptom(
