@@ -163,7 +163,7 @@ def create_summarizer(name: str, model: str, window: int = 0) -> Summarizer:
         ]
         api = (fits or list(FORMATS.values()))[0].api
         key = os.environ.get(api.key_variable, "")
-        return endpoint(name, model=model, key=key, style=api.format, window=window)
+        return endpoint(name, model=model, key=key, format=api.format, window=window)
     return provider(name, window=window)
 
 

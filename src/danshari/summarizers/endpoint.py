@@ -23,22 +23,23 @@ def endpoint(
     *,
     model: str,
     key: str = "",
-    style: str = "openai-chat",
+    format: str = "openai-chat",  # noqa: A002
     window: int = 0,
-    same: bool = False,
+    same_model: bool = False,
     seconds: float = 120.0,
     headers: Mapping[str, str] | None = None,
 ) -> Summarizer:
     """Return a summarizer that asks an endpoint, such as `http://localhost:8080/v1`.
 
-    Set `same` if the endpoint serves the agent's own model: warm requests then read the agent's prompt
-    cache. `window` is in tokens. `seconds` limits each read, the policy's `summary.seconds` the whole
-    answer. Raises ArgumentError for a bad URL or style.
+    `format` names the format that it speaks. Set `same_model` if it serves the agent's own model: it is then
+    asked with warm requests, which are the agent's own request with the instruction last and so read the
+    agent's prompt cache. `window` is in tokens. `seconds` limits each wait for data from the socket, the
+    policy's `summary.seconds` the whole answer. Raises ArgumentError for a bad URL or format.
     """
     parts = split_url(url)
-    if style not in FORMATS:
-        raise ArgumentError(f"style {style!r}; must be one of {', '.join(FORMATS)}")
-    api = FORMATS[style].api
+    if format not in FORMATS:
+        raise ArgumentError(f"format {format!r}; must be one of {', '.join(FORMATS)}")
+    api = FORMATS[format].api
     base = parts.path.rstrip("/")
     sent = {"content-type": "application/json", **api.auth_headers(key), **(headers or {})}
 
@@ -46,7 +47,7 @@ def endpoint(
         path = base if api.matches_path(base) else base + api.request_path(request.model or model)
         return as_reply(_post_json(parts._replace(path=path).geturl(), api.summary_body(request, model), sent, seconds))
 
-    return Summarizer(function=ask, window=window, same=same, name=f"{model} at {url}")
+    return Summarizer(function=ask, window=window, same_model=same_model, name=f"{model} at {url}")
 
 
 def split_url(url: str) -> SplitResult:
