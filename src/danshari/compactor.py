@@ -324,14 +324,15 @@ class Compactor:
     def recall_tools(self) -> list[dict[str, Any]]:
         """Return the definitions of `recall_search` and `recall_read` in the format of this conversation.
 
-        Offer them from a session's first request on or never: tools are part of the cached prefix.
+        That is chat completions before the first compaction. Offer them from a session's first request on or
+        never: tools are part of the cached prefix.
         """
         from danshari.core.recall_tools import RECALL_TOOLS
 
         return self.view_format().api.define_tools(RECALL_TOOLS)
 
     def run_recall(self, name: str, arguments: str | Mapping[str, Any]) -> str:
-        """Answer a call of a recall tool. Wrong arguments return a text that says what to do, never an error."""
+        """Answer a recall tool's call. An unknown tool, wrong arguments and no match return a text, never an error."""
         with self._lock:
             from danshari.pipeline import recall
 

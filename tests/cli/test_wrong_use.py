@@ -27,6 +27,7 @@ from tests.support.command_line import SESSION, run_danshari
         (("compact", SESSION, "--major", "--until", "0"), 1, "until = 0"),
         (("compact", SESSION, "--major", "--summarizer", "mistral"), 1, "must be provider:model, or a URL"),
         (("compact", SESSION, "--major", "--summarizer", "http://x/v1"), 1, "--summary-model"),
+        (("compact", SESSION, "--major", "--summarizer", "http://[x/v1", "--summary-model", "m"), 1, "IPv6"),
         (("handover", SESSION, "--size", "-3"), 1, "size = -3"),
         (("handover", SESSION, "--language", "tlh"), 2, "'tlh' is not one of"),
         (("handover", "nowhere.json"), 1, "nowhere.json"),

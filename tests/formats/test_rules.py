@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from danshari import Compactor, compact, data
+from danshari.core.items import ItemBuilder, Piece
 from danshari.formats import FORMATS
 from danshari.testing import Call, Turn, conversation
 from tests.support.ledger import LEDGER_LINES, bash
@@ -33,3 +38,25 @@ def test_reasoning_that_is_no_string_moves_no_patch() -> None:
     shown = compact(messages, policy="repair").messages[1]
     assert shown["content"] == "hello"
     assert "compacted" in json.loads(shown["tool_calls"][0]["function"]["arguments"])["content"]
+
+
+def tool_piece(number: int, kind: str) -> Piece:
+    """A result, or an image of a tool that says its number."""
+    raw = {"type": "image", "source": {"type": "url", "url": f"https://host/image-{number}"}}
+    if kind == "media":
+        return Piece(kind="media", role="tool", text="", call="c", raw=raw, body=str(number))
+    return Piece(kind="result", role="tool", text=f"result {number}", call="c")
+
+
+@pytest.mark.parametrize("name", ["openai-chat", "openai-responses", "anthropic"])
+@given(kinds=st.lists(st.sampled_from(["media", "result"]), max_size=5))
+def test_media_of_tools_are_built_or_named_as_lost(name: str, kinds: list[str]) -> None:
+    """An image may come with no result before it, where the result was dropped or lies in an earlier part."""
+    chain, lost = ItemBuilder(), list[str]()
+    chain.begin_turn()
+    chain.extend(0, [tool_piece(number, kind) for number, kind in enumerate(kinds)])
+    messages = FORMATS[name].build(chain.items, lost)
+    built = json.dumps(messages)
+    assert not any(problem.rule == "order" for problem in FORMATS[name].check(messages))
+    carried = sum(f"image-{number}" in built for number in range(len(kinds)))
+    assert carried + sum("tool media" in line for line in lost) == kinds.count("media")

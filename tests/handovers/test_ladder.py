@@ -47,7 +47,7 @@ def test_a_warm_request_extends_the_main_request_byte_for_byte() -> None:
         script = ScriptedSummarizer([CENT_FOUND])
         tools = [{"name": "Read"}]
         engine = Compactor(data.load_policy("balanced").with_fields(handover_tail=0.0), model="gpt-5", format=name,
-                           summarizer=Summarizer(function=script, same=True))  # fmt: skip
+                           summarizer=Summarizer(function=script, same_model=True))  # fmt: skip
         source = ledger_work(format_name=name)
         key = "input" if name == "openai-responses" else "messages"
         main = engine.preview({key: source, "tools": tools, "temperature": 0}).messages
@@ -78,7 +78,7 @@ def test_the_margin_keeps_a_full_window_from_being_asked() -> None:
     """S12: less free space than 1.5 times what a call needs: no warm request."""
     source = ledger_work(14)
     engine = Compactor(data.load_policy("balanced").with_fields(handover_tail=0.0, commit_reserve=0.0), model="gpt-5", window=6_500,
-                       summarizer=Summarizer(function=(script := ScriptedSummarizer([CENT_FOUND])), same=True))  # fmt: skip
+                       summarizer=Summarizer(function=(script := ScriptedSummarizer([CENT_FOUND])), same_model=True))  # fmt: skip
     result = engine.compact(source, force="full")
     assert any(r.name == "margin" and "free" in r.why for r in result.rungs)
     assert not any(r.warm for r in script.requests)

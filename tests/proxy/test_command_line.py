@@ -18,7 +18,12 @@ from pathlib import Path
 import pytest
 from danshari_bench.load.proxies import free_port
 from danshari_bench.load.traffic import serve_app
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
 
+from danshari.data.agents import load_agent_profiles
+from danshari.errors import ArgumentError
+from danshari.proxy.wrap import find_agent_profile
 from danshari.testing import Turn
 from danshari.testing.fake_provider import ScriptedUpstream, UpstreamRequest
 from tests.support.command_line import ROOT, run_danshari
@@ -36,11 +41,30 @@ def test_commands_say_what_is_wrong(tmp_path: Path) -> None:
         free = free_port()
         assert "start one with `danshari proxy`" in run_danshari("status", "--url", f"http://127.0.0.1:{free}").stderr
         assert "known: claude, codex" in run_danshari("wrap").stderr
-        assert "'frobnicate' has no row" in run_danshari("wrap", "--", "frobnicate").stderr
+        assert "unknown agent 'frobnicate'" in run_danshari("wrap", "--", "frobnicate").stderr
         assert (
             "no such command"
             in run_danshari("wrap", "--archive", ":memory:", "--", "opencode", PATH=str(tmp_path)).stderr
         )
+
+
+NAMES = {name: agent.command for name, agent in load_agent_profiles().items()}
+
+
+@pytest.mark.parametrize("ending", ["", ".exe", ".cmd", ".bat", ".EXE"])
+@pytest.mark.parametrize("command", [*NAMES.values(), "python3", "python3.12", "node22"])
+def test_an_agent_is_known_by_its_command(command: str, ending: str) -> None:
+    assert find_agent_profile(f"/opt/bin/{command}{ending}").command == command.rstrip("0123456789.")
+
+
+@given(st.sampled_from(sorted(NAMES.values())), st.from_regex(r"[a-z_-][a-z0-9_-]*", fullmatch=True))
+@example("node", "mon")
+@example("node", "-gyp")
+@example("python", "-build")
+def test_another_program_whose_name_begins_alike_is_no_agent(command: str, more: str) -> None:
+    assume(command + more not in NAMES.values())
+    with pytest.raises(ArgumentError, match="unknown agent"):
+        find_agent_profile(command + more)
 
 
 def test_wrap_runs_a_program_behind_a_proxy_and_leaves_nothing(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_what_is_sent_to_a_summarizer_is_a_copy() -> None:
 
     source = reads(12)
     before = json.dumps(source)
-    result = Compactor(WITHOUT_TAIL, model="gpt-5", summarizer=Summarizer(function=answer, same=True)).compact(
+    result = Compactor(WITHOUT_TAIL, model="gpt-5", summarizer=Summarizer(function=answer, same_model=True)).compact(
         source, force="full"
     )
     assert json.dumps(source) == before
@@ -74,7 +74,7 @@ def test_warm_requests_carry_hints_and_their_own_limit() -> None:
         replace(WITHOUT_TAIL, thinking="hint"),
         model="claude-opus-5-5",
         format="anthropic",
-        summarizer=Summarizer(function=script, same=True),
+        summarizer=Summarizer(function=script, same_model=True),
     )
     source = reads(20, "anthropic", thinking="hm")
     first = engine.compact(source[:20], force="full")

@@ -56,7 +56,7 @@ def ask_summarizer(
     script = ScriptedSummarizer(answers or (CENT_FOUND,))
     policy = data.load_policy("balanced").with_fields(**{"handover_tail": 0.0, **knobs})
     engine = Compactor(policy, model="gpt-5", format="openai-chat", clock=lambda: 0.0,
-                       summarizer=Summarizer(function=script, window=window, same=same))  # fmt: skip
+                       summarizer=Summarizer(function=script, window=window, same_model=same))  # fmt: skip
     source = ledger_work() if messages is None else messages
     before = json.dumps(source)
     result = engine.compact(source, force="full")

@@ -8,15 +8,15 @@ from danshari.core.line_weights import sum_bucket_weights
 from danshari.sessions import read
 from danshari.shorten.line_scorer import feature_bucket_counts
 from danshari.training.examples import FamilyExamples, SessionExamples, collect_examples
-from danshari.training.train import assign_folds, auc, train_weights
+from danshari.training.train import assign_folds, auc, evaluate_scorers, train_weights
 from tests.support.command_line import SESSION
 
 
-def made_block(draw: random.Random, count: int) -> FamilyExamples:
-    block = FamilyExamples(features={name: bytearray() for name in feature_bucket_counts()["code"]})
+def made_block(draw: random.Random, count: int, family: str = "code") -> FamilyExamples:
+    block = FamilyExamples(features={name: bytearray() for name in feature_bucket_counts()[family]})
     for _ in range(count):
         needed = draw.random() < 0.1
-        for name, buckets in feature_bucket_counts()["code"].items():
+        for name, buckets in feature_bucket_counts()[family].items():
             told = needed and name == "lines to a name of the task" and draw.random() < 0.9
             block.features[name].append(0 if told else draw.randrange(buckets))
         block.need.append(float(needed))
@@ -55,6 +55,24 @@ def test_no_repository_stands_in_two_folds() -> None:
     place = {n: k for k, fold in enumerate(folds) for n in fold}
     assert all(place[n] == place[n + 1] for n in range(0, 12, 2))
     assert place[12] == place[13], "the same files: one repository, whatever its name"
+
+
+def test_weights_are_judged_only_where_others_were_trained_without_the_repository() -> None:
+    draw = random.Random(3)
+    one = [SessionExamples(session=f"s{n}", repository="r", blocks={"code": made_block(draw, 300)}) for n in range(3)]
+    other = SessionExamples(session="t", repository="other", blocks={"text": made_block(draw, 300, "text")})
+    third = SessionExamples(session="u", repository="third", blocks={"code": made_block(draw, 300)})
+
+    def judged(examples: list[SessionExamples]) -> list[str]:
+        folds = assign_folds(examples)
+        learned = [train_weights([e for n, e in enumerate(examples) if n not in fold]) for fold in folds]
+        found = evaluate_scorers(examples, folds, learned)
+        assert all({"recency", "rarity", "BM25 to the task"} <= set(row["rows"]) for row in found.values())
+        return [name for name, row in found.items() if "scorer" in row["rows"]]
+
+    assert judged(one) == []
+    assert judged([*one, other]) == [], "the second repository has no line of code"
+    assert judged([*one, third]) == ["code"]
 
 
 def test_auc_by_hand() -> None:

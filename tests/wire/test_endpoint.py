@@ -113,7 +113,7 @@ def compacted(answer: Any, format_name: str, **knobs: Any) -> Compaction:
 @pytest.mark.parametrize("style", ["openai-chat", "anthropic", "openai-responses"])
 def test_every_style_of_endpoint(server: str, style: Any, same: bool) -> None:
     _Handler.how = style
-    result = compacted(endpoint(server, model="m", key="k", style=style, same=same), style)
+    result = compacted(endpoint(server, model="m", key="k", format=style, same_model=same), style)
     assert "src/app_3.py was read." in str(result.messages)
     assert (result.rungs[0].name, result.rungs[0].cached) == ("warm" if same else "flat", 800)
     path, headers, body = _Handler.seen[-1]
@@ -128,6 +128,14 @@ def test_every_style_of_endpoint(server: str, style: Any, same: bool) -> None:
     )
     assert body["input" if style == "openai-responses" else "messages"]
     assert any(body.get(limit) for limit in ("max_output_tokens", "max_completion_tokens", "max_tokens"))
+
+
+@pytest.mark.parametrize("base", ["", "/", "/chat/completions", "/chat/completions/"])
+@pytest.mark.parametrize("query", ["", "?api-version=2024", "?next=/a&b=/"])
+def test_the_path_is_completed_and_the_query_stays(server: str, base: str, query: str) -> None:
+    _Handler.how = "openai-chat"
+    compacted(endpoint(f"{server}{base}{query}", model="m"), "openai-chat")
+    assert _Handler.seen[-1][0] == f"/v1/chat/completions{query}"
 
 
 @pytest.mark.parametrize(
@@ -151,7 +159,7 @@ def test_whatever_the_server_does_the_ladder_goes_on(server: str, how: str, why:
 
 def test_a_conversation_of_another_format_goes_flat(server: str) -> None:
     _Handler.how = "openai-chat"
-    result = compacted(endpoint(server, model="m", same=True), "anthropic")
+    result = compacted(endpoint(server, model="m", same_model=True), "anthropic")
     assert [r.name for r in result.rungs] == ["warm", "flat"]
     assert "the endpoint takes openai-chat" in result.rungs[0].why
 
@@ -161,8 +169,10 @@ def test_nobody_there_and_wrong_addresses() -> None:
     assert result.layer == "fallback"
     with pytest.raises(ArgumentError, match="http"):
         endpoint("localhost:80", model="m")
-    with pytest.raises(ArgumentError, match="style"):
-        endpoint("http://localhost", model="m", style="soap")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="http://\\[::1"):
+        endpoint("http://[::1/v1", model="m")
+    with pytest.raises(ArgumentError, match="format"):
+        endpoint("http://localhost", model="m", format="soap")  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="provider:model"):
         provider("mistral")
     with pytest.raises(ModelError, match=r"number|type int"):

@@ -125,8 +125,8 @@ class Facts:
         self.newest_spans: dict[str, list[int]] = {}
         """Call id → span of the newest call with that id."""
         self._placed: dict[int, str] = {}  # result → its file, named when it arrived
-        self.leans: dict[str, int] = {}
-        """Recall id → newest turn of a text of ours, met in the input, that leaves lines to that item."""
+        self.newest_dependent: dict[str, int] = {}
+        """Recall id → newest turn at which the input holds a shortened read that refers to this item."""
         self.past = FirstSeen(self.items, self.acts, self.users)
         self.phases = PhaseTracker(self.items, self.acts, self.call_turns, self.pending)
         self._asked: dict[str, int] = {}
@@ -206,7 +206,7 @@ class Facts:
         self.result_of[call] = at
         if is_compacted_text(item.text):
             for id_ in earlier_read_ids(item.text):
-                self.leans[id_] = item.turn
+                self.newest_dependent[id_] = item.turn
             return
         act = self.acts[call]
         text = self.clean_text(at)  # as admission shows it, so that a second pass over a view finds nothing new

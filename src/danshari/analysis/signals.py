@@ -82,7 +82,10 @@ def read_signals(facts: Facts, *, reported: float = 0.0, idle: float = 0.0) -> S
 
 
 def _new_line_share(facts: Facts, first: int) -> float:
-    """Return the share (0 to 1) of result lines since position `first` that no earlier result contained."""
+    """Return the share (0 to 1) of result lines since position `first` that no earlier result contained.
+
+    Lines under 7 characters are not counted; 1.0 if none is left.
+    """
     facts.past.grow_lines(len(facts.items))
     new = total = 0
     for at in range(first, len(facts.items)):

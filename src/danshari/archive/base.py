@@ -115,7 +115,7 @@ class Archive(Protocol):
 class SessionStore(Protocol):
     """An archive that also stores session states."""
 
-    def save_session(self, session: str, version: int, body: str, edits: Iterable[str], kept: int) -> bool:
+    def save_session(self, session: str, previous_version: int, body: str, edits: Iterable[str], kept: int) -> bool:
         """Store a session's state and its edits after the first `kept`.
 
         Returns False if another process has stored a newer version since `version`.

@@ -279,21 +279,26 @@ class SqliteArchive:
 
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def save_session(self, session: str, version: int, body: str, edits: Iterable[str], kept: int) -> bool:
+    def save_session(self, session: str, previous_version: int, body: str, edits: Iterable[str], kept: int) -> bool:
         """Store a session's state and the edits after the first `kept`.
 
-        `version` is the number of the state that this one follows, 0 for the first. Returns False if
-        another process has stored one in the meantime.
+        `previous_version` is the number of the state that this one follows, 0 for the first. Returns False if
+        another process has stored one in the meantime. Edits stored from number `kept` on are replaced.
         """
         added = [(session, kept + n, edit) for n, edit in enumerate(edits)]
 
         def work(base: sqlite3.Connection) -> bool:
             row = base.execute("SELECT version FROM session WHERE id = ?", (session,)).fetchone()
-            if (row[0] if row else 0) != version:
+            if (row[0] if row else 0) != previous_version:
                 return False
             base.execute(
                 "INSERT OR REPLACE INTO session(id, version, at, body) VALUES (?, ?, ?, ?)",
-                (session, version + 1, self._clock(), compress_original(body.encode("utf-8", "surrogatepass"))),
+                (
+                    session,
+                    previous_version + 1,
+                    self._clock(),
+                    compress_original(body.encode("utf-8", "surrogatepass")),
+                ),
             )
             base.execute("DELETE FROM edit WHERE session = ? AND number >= ?", (session, kept))
             base.executemany("INSERT INTO edit(session, number, body) VALUES (?, ?, ?)", added)

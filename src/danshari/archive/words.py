@@ -60,7 +60,10 @@ def index_forms(word: str) -> tuple[str, ...]:
 
 
 def stem(word: str) -> str:
-    """Remove the commonest English ending of a plain word; names with digits, dots or underscores stay."""
+    """Remove a common English ending.
+
+    Words under 5 characters, and any with other than ASCII letters, stay.
+    """
     if len(word) < 5 or not word.isalpha() or not word.isascii():
         return word
     for ending in ("ing", "ies", "ed", "es", "s"):

@@ -22,6 +22,7 @@ from danshari.formats import FORMATS, find_format
 from danshari.pipeline.handover import handover_text
 from danshari.sessions import RecordedSession
 from danshari.summarizers import Summarizer, endpoint, provider
+from danshari.summarizers.endpoint import split_url
 
 SHOW_CHOICES = ("document", "diff", "prompt")
 
@@ -156,12 +157,13 @@ def create_summarizer(name: str, model: str, window: int = 0) -> Summarizer:
     if name.startswith(("http://", "https://")):
         if not model:
             raise ArgumentError(f"--summarizer {name}: name a model with --summary-model")
-        fits = [f for f in FORMATS.values() if f.api.matches_path(name)] or [
+        path = split_url(name).path
+        fits = [f for f in FORMATS.values() if f.api.matches_path(path)] or [
             f for f in FORMATS.values() if f.api.vendor in name
         ]
         api = (fits or list(FORMATS.values()))[0].api
         key = os.environ.get(api.key_variable, "")
-        return endpoint(name, model=model, key=key, style=api.format, window=window)
+        return endpoint(name, model=model, key=key, format=api.format, window=window)
     return provider(name, window=window)
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import click
+from rich.text import Text
 
 from danshari import data
 from danshari.archive.location import data_home, open_archive
@@ -42,8 +43,8 @@ def command(source: str, policy: str, number: int, path: Path | None, as_json: b
             for s in found
         ])  # fmt: skip
     for s in () if as_json else found:
-        mark = "[red]✗[/red]" if s.present else "[green]✓[/green]"
-        out.print(f"{mark} {s.name}: {s.seen} of {s.of}", highlight=False)
+        mark = Text("✗", style="red") if s.present else Text("✓", style="green")
+        out.print(Text.assemble(mark, f" {s.name}: {s.seen} of {s.of}"), highlight=False)
         if s.present:
             out.print(f"    cause: {s.cause}", highlight=False, markup=False, soft_wrap=True)
             for line in s.evidence:

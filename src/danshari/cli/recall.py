@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import click
+from rich.text import Text
 
 from danshari.archive.base import Filters
 from danshari.cli.shared.archives import ARCHIVE_OPTION, JSON_OPTION, open_existing_archive
@@ -61,8 +62,8 @@ def command(
     for p in found:
         where_from = " · ".join(filter(None, [p.entry.name, p.entry.path or p.entry.label[:60], p.entry.session]))
         newer = f" · newer: {p.newer}" if p.newer else ""
-        out.print(f"[bold]{p.entry.id}[/bold] {where_from} · round {p.entry.turn} · lines {p.start}-{p.end}{newer}",
-                  highlight=False)  # fmt: skip
+        rest = f" {where_from} · round {p.entry.turn} · lines {p.start}-{p.end}{newer}"
+        out.print(Text.assemble((p.entry.id, "bold"), rest), highlight=False)
         for line in _best_lines(p.text, query):
             out.print(f"    {line[:160]}", highlight=False, markup=False)
 

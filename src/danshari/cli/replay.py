@@ -45,8 +45,8 @@ def _replay_job(job: ReplayJob) -> ReplayResult:
 @click.option("--window", type=int, help="Context window in tokens. [default: the model's]")
 @click.option("--idle", is_flag=True, help="Let the cache expire over the recorded gaps between calls.")
 @click.option("--rounds/--no-rounds", default=None, help="Show every round. [default: only for a single session]")
-@click.option("--explain", "explained", type=int, metavar="ROUND", help="Of one session: what was decided before this "
-              "request, and why.")  # fmt: skip
+@click.option("--explain", "explained", type=int, metavar="REQUEST", help="Of one session: what was decided before "
+              "this request, counted from 1, and why.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def command(
     paths: tuple[Path, ...],
@@ -70,7 +70,9 @@ def command(
     if explained is not None:
         if len(sessions) > 1 or len(policies) > 1:
             raise ArgumentError("--explain needs one session and one policy; name one file")
-        explain_request(sessions[0], policies[0], explained, prices=vector, model=model, window=window, as_json=as_json)
+        explain_request(
+            sessions[0], policies[0], explained, prices=vector, model=model, window=window, idle=idle, as_json=as_json
+        )
         return
     if idle and not any(s.times for s in sessions):
         skipped.append("--idle changes nothing: these recordings hold no times")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.text import Text
 
 from danshari import data
 from danshari.analysis.tiers import TIERS
@@ -92,8 +93,11 @@ def command(paths: tuple[Path, ...], policies: tuple[str, ...], model: str | Non
     print_notes([*skipped, *found.notes])
     models = sorted({r.model for r in results})
     out.print(
-        f"[bold]{found.sessions} sessions, {found.rounds:,} rounds[/bold], {found.size:,.0f} tokens held at the end, "
-        f"{found.carried:,.0f} tokens re-sent; priced as {', '.join(models)}",
+        Text.assemble(
+            (f"{found.sessions} sessions, {found.rounds:,} rounds", "bold"),
+            f", {found.size:,.0f} tokens held at the end, {found.carried:,.0f} tokens re-sent; "
+            f"priced as {', '.join(models)}",
+        ),
         highlight=False,
     )
     _print_tools(found)

@@ -40,15 +40,15 @@ _WEIGHTS_FILE = "scorer.json"
 @click.option(
     "--out", "target", type=PATH_TYPE, help="File to write the weights to. [default: scorer.json in your folder]"
 )
-@click.option("--dry-run", is_flag=True, help="Judge only; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Train and report; write nothing.")
 @click.option("--reset", is_flag=True, help="Go back to the weights that came with danshari; PATHS are not read.")
 @click.option("--json", "as_json", is_flag=True, help="Print the training report as JSON.")
 def command(paths: tuple[Path, ...], target: Path | None, dry_run: bool, reset: bool, as_json: bool) -> None:
     """Learn from recorded sessions which lines later actions need.
 
-    Every result's lines are examples; whether a later action referred to one is the label. The report holds each
-    repository against weights learned without it, beside recency, rarity and BM25 to the task, and says which weights
-    changed most. Weights in your own folder come before ours.
+    Each line of a tool result is an example, labelled by whether a later action referred to it. The report scores each
+    repository with weights trained without it, compares recency, rarity and BM25 against the task, and lists the
+    weights that changed most. Weights in your folder are used instead of the built-in ones.
     """
     target = target or data.user_folder() / _WEIGHTS_FILE
     if reset:
@@ -62,25 +62,31 @@ def command(paths: tuple[Path, ...], target: Path | None, dry_run: bool, reset: 
     if needed < _MIN_NEEDED_LINES:
         raise ArgumentError(
             f"{needed} lines in {len(sessions)} sessions were needed by a later action; "
-            f"{_MIN_NEEDED_LINES} are the least "
-            "to learn from: give more sessions"
+            f"at least {_MIN_NEEDED_LINES} are required: add sessions"
         )
     folds = assign_folds(examples)
     jobs = [[e for n, e in enumerate(examples) if n not in set(fold)] for fold in folds]
     *learned, weights = run_jobs(train_weights, [*jobs, examples], "learning")
+    families = evaluate_scorers(examples, folds, learned)
     report = {
         "sessions": len(sessions),
         "repositories": len({e.repository for e in examples}),
         "folds": len(folds),
-        "families": evaluate_scorers(examples, folds, learned),
+        "families": families,
     }
+    skipped += [
+        f"{name}: all lines come from one repository, so the weights cannot be judged on another; "
+        "add sessions of a second one"
+        for name, found in families.items()
+        if found["lines"] and "scorer" not in found["rows"]
+    ]
     weights = ScorerWeights(families=weights.families, report=report)
     changed = _largest_changes(data.line_weights(), weights)
     if not dry_run:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_json(target, weights.to_dict())
     if as_json:
-        emit_json({**report, "changed": changed, "written": "" if dry_run else str(target)})
+        emit_json({**report, "notes": skipped, "changed": changed, "written": "" if dry_run else str(target)})
         return
     print_notes(skipped)
     _print_report(report, changed)

@@ -182,18 +182,17 @@ def _remove_unused_folds(effects: Effects, at: int) -> None:
 
 
 def _apply_fold(effects: Effects, edit: Fold, span: range, items: Sequence[Item], index: Mapping[ItemId, int]) -> bool:
-    """Apply a fold; return False if its digest differs or if it partly overlaps an earlier fold.
+    """Apply a fold; return False if its digest differs or it overlaps an earlier fold not wholly inside it.
 
-    Earlier folds that lie inside the span are replaced.
+    Earlier folds that lie inside the span are replaced. Items in `keep` are shown, even if dropped before.
     """
     if digest_items(items[at] for at in span) != edit.covers:
         return False
-    for start, (end, _) in list(effects.folds.items()):
-        inside = span[0] <= start and end <= span[-1]
-        if not inside and start <= span[-1] and span[0] <= end:
-            return False
-        if inside:
-            del effects.folds[start]
+    overlapping = {start: end for start, (end, _) in effects.folds.items() if start <= span[-1] and span[0] <= end}
+    if any(start < span[0] or end > span[-1] for start, end in overlapping.items()):
+        return False
+    for start in overlapping:
+        del effects.folds[start]
     kept = {index[i] for i in edit.keep if i in index}
     for at in span:
         if at in kept:

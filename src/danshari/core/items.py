@@ -66,7 +66,7 @@ def _parse_number(text: str) -> int | float:
 
 
 def _normalize_json(value: Any) -> Any:
-    """Copy a JSON value with integral floats as integers and without `cache_control`."""
+    """Copy a JSON value with integral floats below 2**53 as integers and without `cache_control`."""
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < 2**53 else value
     if isinstance(value, dict):

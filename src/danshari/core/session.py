@@ -114,7 +114,7 @@ class SessionState:
     ledger: Ledger = ()
     calibration: Calibration = field(default_factory=Calibration)
     served: str = ""
-    """Id of the first item ever served; what came before joined mid-session."""
+    """Id of the first item at the last request; empty before any."""
     sent: int = 0
     """Items that stood in the last request."""
     last_call: float | None = None

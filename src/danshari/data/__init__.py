@@ -63,31 +63,49 @@ def _load_tables(name: str) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
+def _load_rows(name: str, key: str, lists: tuple[str, ...] = ()) -> list[tuple[str, dict[str, Any]]]:
+    """Load the rows `[[key]]` of a table, the user's first, each with its path; `lists` are its lists of strings."""
+    found = []
+    for where, table in _load_tables(name):
+        rows = table.get(key, [])
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise ArgumentError(f"{where}: `{key}` is no list of rows; begin each row with [[{key}]]")
+        for row in rows:
+            for field in lists:
+                value = row.get(field, [])
+                if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+                    raise ArgumentError(f'{where}: {field} = {value!r}; must be a list of strings, as in ["name"]')
+            found.append((where, row))
+    return found
+
+
 @cache
 def load_tools() -> ToolTable:
-    """Load the table of tool kinds."""
+    """Load the table of tool kinds.
+
+    A user's rows come first. Raises ArgumentError for invalid TOML or an incomplete row.
+    """
     rows = []
-    for where, table in _load_tables("tools.toml"):
-        for row in table.get("tool", ()):
-            if row.get("kind") not in TOOL_KINDS or not row.get("match"):
-                raise ArgumentError(f"{where}: a row needs `match` and a `kind` of {', '.join(TOOL_KINDS)}; got {row}")
-            lists = {k: tuple(v) for k, v in row.items() if k in ("match", "path", "body", "old", "command")}
-            rows.append(
-                ToolRow(
-                    kind=row["kind"],
-                    commands=row.get("commands", {}),
-                    lines=row.get("lines", 0),
-                    exact=row.get("exact", True),
-                    numbered=row.get("numbered", False),
-                    **lists,
-                )
+    lists = ("match", "path", "body", "old", "command")
+    for where, row in _load_rows("tools.toml", "tool", lists):
+        if row.get("kind") not in TOOL_KINDS or not row.get("match"):
+            raise ArgumentError(f"{where}: a row needs `match` and a `kind` of {', '.join(TOOL_KINDS)}; got {row}")
+        rows.append(
+            ToolRow(
+                kind=row["kind"],
+                commands=row.get("commands", {}),
+                lines=row.get("lines", 0),
+                exact=row.get("exact", True),
+                numbered=row.get("numbered", False),
+                **{key: tuple(row[key]) for key in lists if key in row},
             )
+        )
     return ToolTable(rows)
 
 
 @cache
 def _model_rows() -> tuple[Mapping[str, Any], ...]:
-    return tuple(row for _, table in _load_tables("models.toml") for row in table.get("model", ()))
+    return tuple(row for _, row in _load_rows("models.toml", "model", ("match",)))
 
 
 @lru_cache(maxsize=512)
@@ -236,7 +254,7 @@ def load_phrases() -> Mapping[str, Phrases]:
 @cache
 def load_secrets() -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Load the patterns of secrets as (name, pattern), the user's first."""
-    rows = [row for _, table in _load_tables("secrets.toml") for row in table.get("secret", ())]
+    rows = [row for _, row in _load_rows("secrets.toml", "secret")]
     return tuple((str(row["name"]), _compile_any([row["pattern"]], re.DOTALL)) for row in rows)
 
 

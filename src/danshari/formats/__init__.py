@@ -67,7 +67,10 @@ class Conversion:
 
 
 def convert(payload: object, to: str, *, source: str | None = None) -> Conversion:
-    """Convert messages to the format named `to`. Raises ArgumentError for an unknown format."""
+    """Convert messages to the format named `to`.
+
+    Raises ArgumentError for an unknown format, FormatError if the payload is no list of messages.
+    """
     from danshari.formats.building import unique_call_ids
 
     wire = find_format(source) if source else detect_format(payload)[0]

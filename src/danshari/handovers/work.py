@@ -18,7 +18,7 @@ from danshari.core.text import lazy_pattern
 _NUMBER_PREFIX = lazy_pattern(r"^\s*(\d+)(?:→|\t|\| ?)", re.MULTILINE)
 _HUNK = lazy_pattern(r"^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 _LONGEST = 300
-"""Characters of a quoted command line."""
+"""Characters of a quoted command or output line."""
 _LAST_LINES = 4
 """Last lines of an output that may say in words that it failed."""
 _PROBE_LINES = 400
@@ -144,17 +144,21 @@ def _is_wider_run(passed: str, failed: str) -> bool:
 
 
 def outcome_lines(runner: Runner, text: str, *, good: bool) -> list[str]:
-    """Return the lines of a test runner's output that state what failed, why, and the total."""
+    """Return the telling lines of a test runner's output: if `good` the totals, else also what failed and why.
+
+    A hand-over quotes an outcome, not a log: if `good` at most 2 totals and 1 other telling line, else at
+    most 6 failures, 4 messages, 1 total and 3 other telling lines.
+    """
     lines = text.split("\n")[-_PROBE_LINES:]
     if good:
-        sums = [line for line in lines if line.strip() and runner.status.match(line)]
-        return list(dict.fromkeys([*(line.strip() for line in sums[-2:]), *_outcome_excerpt(text, 1)]))
+        totals = [line for line in lines if line.strip() and runner.status.match(line)]
+        return list(dict.fromkeys([*(line.strip() for line in totals[-2:]), *_outcome_excerpt(text, 1)]))
     found: dict[str, None] = {}
     for pattern, most in ((runner.failed, 6), (runner.message, 4)):
         hits = [line.strip() for line in lines if line.strip() and pattern.match(line)]
         found.update(dict.fromkeys(h for h in hits[:most] if len(h) <= _LONGEST))
-    sums = [line.strip() for line in lines if line.strip() and runner.status.match(line)]
-    found.update(dict.fromkeys(s for s in sums[-1:] if len(s) <= _LONGEST))
+    totals = [line.strip() for line in lines if line.strip() and runner.status.match(line)]
+    found.update(dict.fromkeys(s for s in totals[-1:] if len(s) <= _LONGEST))
     found.update(dict.fromkeys(_outcome_excerpt(text, 3)))
     return list(found)
 

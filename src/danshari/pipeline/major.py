@@ -227,7 +227,12 @@ class HandoverDraft:
         """
         run, facts = self.run, self.facts
         summarizer = run.inputs.summarizer
-        if summarizer is None or not summarizer.same or run.settings.policy.summary.request != "warm" or facts.pending:
+        if (
+            summarizer is None
+            or not summarizer.same_model
+            or run.settings.policy.summary.request != "warm"
+            or facts.pending
+        ):
             return False
         need = self._tokens_needed()
         free = run.settings.model.window - run.tokens(self.track)

@@ -319,9 +319,9 @@ def _account_request(run: Pipeline, track: ConversationTrack, result: Compaction
     places = [p for e in result.edits for p in edit_positions(track, e)[:1] if p < situation.sent]
     places += [run.state.disturbed] if run.state.disturbed is not None else []
     run.state.disturbed = None
-    kept = sum(track.sizes[: min(places)]) if places else session.account.shown
+    unchanged = sum(track.sizes[: min(places)]) if places else session.account.shown
     account = session.account.record_request(
-        facts.total, track.shown, kept, run.settings.model.prices, cold=situation.cold
+        facts.total, track.shown, unchanged, run.settings.model.prices, cold=situation.cold
     )
     run.state.session = replace(
         session, served=facts.items[0].id, sent=len(facts.items), last_call=run.settings.clock(), account=account

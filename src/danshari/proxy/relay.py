@@ -132,7 +132,7 @@ class Relay:
     # ── deciding ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _compact_and_send(self, request: ClientRequest, target: UpstreamTarget, raw: bytes) -> None:
-        """Compact a request, record the time and the decision, send it, and relay the response."""
+        """Compact a request, record the decision and how long it took (seconds), send it, and relay the response."""
         started = time.perf_counter()
         outgoing = await self._decide(request, target, raw)
         self.metrics.deciding.observe(time.perf_counter() - started)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import PurePath
 
@@ -11,13 +12,14 @@ from danshari.formats import FORMATS
 
 
 def find_agent_profile(command: str) -> AgentProfile:
-    """Return the row of an agent by its command; raises ArgumentError if it has none."""
-    name = PurePath(command).name.lower().removesuffix(".exe").removesuffix(".cmd")
+    """Return the profile of the agent that a command starts; raises ArgumentError if none is known."""
+    name = re.sub(r"\.(?:exe|cmd|bat)\Z", "", PurePath(command).name.lower())
+    program = re.sub(r"\A(python|node)[0-9.]+\Z", r"\1", name)
     for agent in load_agent_profiles().values():
-        if name == agent.command or (agent.command in ("python", "node") and name.startswith(agent.command)):
+        if agent.command in (name, program):
             return agent
     raise ArgumentError(
-        f"{name!r} has no row; known: {', '.join(load_agent_profiles())}. "
+        f"unknown agent {name!r}; known: {', '.join(load_agent_profiles())}. "
         "For others run `danshari proxy` and set their base URL"
     )
 

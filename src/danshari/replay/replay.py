@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from danshari import data
+from danshari.compaction import Compaction
 from danshari.compactor import Compactor
 from danshari.core.items import hash_strings
 from danshari.core.policy import Policy
 from danshari.core.pricing import Prices
+from danshari.errors import ArgumentError
 from danshari.replay.references import SessionNeeds, find_needs, outline_session
 from danshari.replay.score import Tally, ViewScorer
 from danshari.replay.simulate import (
@@ -93,9 +95,9 @@ def policy_contender(policy: str | Policy, *, name: str = "") -> Contender:
     )
 
 
-def _start_policy(policy: Policy, setting: ContenderSetting) -> CompactFunction:
-    """Start a compactor for one session and return its compact function."""
-    engine = Compactor(
+def _start_compactor(policy: Policy, setting: ContenderSetting) -> Compactor:
+    """Start the compactor of one replayed session."""
+    compactor = Compactor(
         policy,
         model=setting.model,
         window=setting.window,
@@ -103,15 +105,21 @@ def _start_policy(policy: Policy, setting: ContenderSetting) -> CompactFunction:
         format=setting.format,
         clock=lambda: setting.now,
     )
-    if setting.window is None and (wide := _wider_window(setting.needs, engine)):
-        engine.set_model(setting.model, window=wide)
+    if setting.window is None and (wide := _wider_window(setting.needs, compactor)):
+        compactor.set_model(setting.model, window=wide)
     if setting.budget is not None:
-        engine.policy = _limit_policy(policy, setting.budget)
+        compactor.policy = _limit_policy(policy, setting.budget)
+    return compactor
+
+
+def _start_policy(policy: Policy, setting: ContenderSetting) -> CompactFunction:
+    """Start a compactor for one session and return its compact function."""
+    compactor = _start_compactor(policy, setting)
 
     def compact(messages: list[Any]) -> Sequence[Any]:
-        result = engine.compact(messages)
+        result = compactor.compact(messages)
         if setting.budget is not None and result.after > setting.budget:
-            result = engine.compact(messages, force=True)
+            result = compactor.compact(messages, force=True)
         setting.steps.append((len(result.edits), result.trigger if result.edits else ""))
         if result.fault:
             setting.faults.append(result.fault)
@@ -126,13 +134,13 @@ def _limit_policy(policy: Policy, budget: int) -> Policy:
     return policy.with_fields(commit_token_trigger=budget, commit_release=0.15)
 
 
-def _wider_window(needs: SessionNeeds, engine: Compactor) -> int:
+def _wider_window(needs: SessionNeeds, compactor: Compactor) -> int:
     """Return a window (tokens) that holds the whole recording if the model's does not, else 0.
 
     Some recordings store cut outputs in full and so exceed what their agent really sent.
     """
     total = needs.facts.total
-    return int(1.5 * total) if total > 0.8 * engine.model.window else 0
+    return int(1.5 * total) if total > 0.8 * compactor.model.window else 0
 
 
 def replay(
@@ -155,7 +163,7 @@ def replay(
     played = play_session(
         needs,
         policy_contender(policy),
-        prices=prices or data.find_model(model or session.model or None).prices,
+        prices=prices or _prices_of(session, model),
         model=model or "",
         window=window,
         idle=idle,
@@ -163,6 +171,52 @@ def replay(
         scorer=ViewScorer(needs) if measure else None,
     )
     return _make_result(played, data.load_policy(policy).name, session.id, idle=idle)
+
+
+def replay_until(
+    session: RecordedSession,
+    policy: str | Policy,
+    number: int,
+    *,
+    prices: Prices | None = None,
+    model: str | None = None,
+    window: int | None = None,
+    idle: bool = False,
+) -> tuple[Compactor, Compaction]:
+    """Replay a session as `replay` does, up to request `number` (from 1); return the compactor and its last result.
+
+    Raises ArgumentError if the session has no such request.
+    """
+    needs, chosen = outline_session(session), data.load_policy(policy)
+    if not 1 <= number <= len(needs.rounds):
+        raise ArgumentError(f"{session.id} has requests 1 to {len(needs.rounds)}, no request {number}")
+    last: list[tuple[Compactor, Compaction]] = []
+
+    def start(setting: ContenderSetting) -> CompactFunction:
+        compactor = _start_compactor(chosen, setting)
+
+        def compact(messages: list[Any]) -> Sequence[Any]:
+            result = compactor.compact(messages)
+            last[:] = [(compactor, result)]
+            shown: Sequence[Any] = result.messages
+            return shown
+
+        return compact
+
+    play_session(
+        replace(needs, rounds=needs.rounds[:number]),
+        Contender(name=chosen.name, about="", start=start),
+        prices=prices or _prices_of(session, model),
+        model=model or "",
+        window=window,
+        idle=idle,
+        check=False,
+    )
+    return last[0]
+
+
+def _prices_of(session: RecordedSession, model: str | None) -> Prices:
+    return data.find_model(model or session.model or None).prices
 
 
 def _make_result(played: PlayResult, policy: str, session: str, *, idle: bool) -> ReplayResult:

@@ -83,7 +83,7 @@ class ChatSessionWriter:
         self._append_message({"role": "tool", "tool_call_id": call_id, "content": text or "(no output)"}, time)
 
     def oldest_open_call(self, name: str = "") -> str:
-        """Return the id of the oldest unanswered call (of the tool `name`), empty if there is none."""
+        """Return the id of the oldest unanswered call of any tool, or of `name` if given; empty if there is none."""
         for call_id, at in self._open.items():
             for made in self.session.messages[at]["tool_calls"]:
                 if made["id"] == call_id and name in ("", made["function"]["name"]):

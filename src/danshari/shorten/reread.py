@@ -46,11 +46,15 @@ def find_unchanged_lines(
 
 
 def has_dependent_read(facts: Facts, effects: Effects, at: int, since: int) -> bool:
-    """Return whether a read at or after turn `since` omits lines because the read at `at` still shows them."""
+    """Return whether a read at or after turn `since` omits lines that an earlier read of the same file shows.
+
+    That earlier read may be the one at `at` or another one.
+    """
     act = facts.act_at(at)
     if act is None or act.kind != "read":
         return False
-    if facts.leans.get(recall_id(facts.items[at]), -1) >= since:  # a view of ours came back as input
+    # the input already holds a shortened read that refers to this item
+    if facts.newest_dependent.get(recall_id(facts.items[at]), -1) >= since:
         return True
     for view in facts.views.get(facts.result_file_key(at), ()):
         if view > at and facts.items[view].turn >= since:

@@ -28,7 +28,7 @@ class Summarizer:
     function: SummarizerFunction
     window: int = 0
     """Context window in tokens; 0: the agent's own."""
-    same: bool = False
+    same_model: bool = False
     """Whether it is the agent's own model, so that a warm request reads the agent's cached prefix."""
     name: str = ""
     price: float = 0.0

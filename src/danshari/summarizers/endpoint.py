@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 from danshari.core.summary import Reply, Request
 from danshari.errors import ArgumentError, ModelError
@@ -22,31 +23,41 @@ def endpoint(
     *,
     model: str,
     key: str = "",
-    style: str = "openai-chat",
+    format: str = "openai-chat",  # noqa: A002
     window: int = 0,
-    same: bool = False,
+    same_model: bool = False,
     seconds: float = 120.0,
     headers: Mapping[str, str] | None = None,
 ) -> Summarizer:
     """Return a summarizer that asks an endpoint, such as `http://localhost:8080/v1`.
 
-    Set `same` if the endpoint serves the agent's own model: warm requests then read the agent's prompt
-    cache. `window` is in tokens. `seconds` limits each read, the policy's `summary.seconds` the whole
-    answer. Raises ArgumentError for a bad URL or style.
+    `format` names the format that it speaks. Set `same_model` if it serves the agent's own model: it is then
+    asked with warm requests, which are the agent's own request with the instruction last and so read the
+    agent's prompt cache. `window` is in tokens. `seconds` limits each wait for data from the socket, the
+    policy's `summary.seconds` the whole answer. Raises ArgumentError for a bad URL or format.
     """
-    if not url.startswith(("http://", "https://")):
-        raise ArgumentError(f"endpoint {url!r}: must begin with http:// or https://")
-    if style not in FORMATS:
-        raise ArgumentError(f"style {style!r}; must be one of {', '.join(FORMATS)}")
-    api = FORMATS[style].api
-    base = url.rstrip("/")
+    parts = split_url(url)
+    if format not in FORMATS:
+        raise ArgumentError(f"format {format!r}; must be one of {', '.join(FORMATS)}")
+    api = FORMATS[format].api
+    base = parts.path.rstrip("/")
     sent = {"content-type": "application/json", **api.auth_headers(key), **(headers or {})}
 
     def ask(request: Request) -> Reply:
-        target = base if api.matches_path(base) else base + api.request_path(request.model or model)
-        return as_reply(_post_json(target, api.summary_body(request, model), sent, seconds))
+        path = base if api.matches_path(base) else base + api.request_path(request.model or model)
+        return as_reply(_post_json(parts._replace(path=path).geturl(), api.summary_body(request, model), sent, seconds))
 
-    return Summarizer(function=ask, window=window, same=same, name=f"{model} at {url}")
+    return Summarizer(function=ask, window=window, same_model=same_model, name=f"{model} at {url}")
+
+
+def split_url(url: str) -> SplitResult:
+    """Split the URL of an endpoint; raises ArgumentError if it is none."""
+    if not url.startswith(("http://", "https://")):
+        raise ArgumentError(f"endpoint {url!r}: must begin with http:// or https://")
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise ArgumentError(f"endpoint {url!r}: {error}") from None
 
 
 def _post_json(url: str, body: Mapping[str, Any], headers: Mapping[str, str], seconds: float) -> Any:

@@ -1,6 +1,6 @@
 """Train the line scorer's weights on recorded sessions and evaluate them on held-out repositories.
 
-Ridge logistic regression over the buckets of `passes.score.FEATURES`, separately per text family.
+Ridge logistic regression over the buckets of `shorten.line_scorer.SCORER_FEATURES`, separately per text family.
 Newton steps update one feature after the other; deterministic, standard library only.
 """
 
@@ -30,7 +30,7 @@ RECALL_SHARES = (0.10, 0.20, 0.35)
 
 
 def train_weights(examples: Sequence[SessionExamples]) -> ScorerWeights:
-    """Return weights trained on all examples."""
+    """Return weights trained on these examples."""
     families = {}
     for name, features in feature_bucket_counts().items():
         blocks = [e.blocks[name] for e in examples if name in e.blocks]
@@ -130,13 +130,14 @@ def evaluate_scorers(
 ) -> dict[str, Any]:
     """Evaluate weights trained without a session's repository on its lines, and compare with simple orders.
 
-    Returns, per text family, AUC and recall of the scorer, recency, rarity and BM25.
+    Returns, per text family, AUC and recall of the scorer, recency, rarity and BM25. The scorer is left
+    out where all lines lie in one fold: no weights were then trained on other repositories.
     """
-    fold_of = {n: weights for fold, weights in zip(folds, learned, strict=True) for n in fold}
+    fold_of = {n: place for place, fold in enumerate(folds) for n in fold}
     numbers = {id(e): n for n, e in enumerate(examples)}
     rarity = _document_counts(examples)
     scorers: dict[str, LineOrder] = {
-        "scorer": lambda e, name: _score_lines(e, name, fold_of[numbers[id(e)]]),
+        "scorer": lambda e, name: _score_lines(e, name, learned[fold_of[numbers[id(e)]]]),
         "recency": lambda e, name: range(len(e.blocks[name].need)),
         "rarity": lambda e, name: [_rarity_score(text, rarity) for text in e.blocks[name].texts],
         "BM25 to the task": _bm25,
@@ -144,8 +145,11 @@ def evaluate_scorers(
     found: dict[str, Any] = {}
     for name in feature_bucket_counts():
         held = [e for e in examples if name in e.blocks]
+        places = {fold_of[numbers[id(e)]] for e in held}
         rows = {}
         for label, scorer in scorers.items():
+            if label == "scorer" and len(places) < 2:
+                continue
             rows[label] = _measure_order([(e, scorer(e, name)) for e in held], name)
         lines = sum(len(e.blocks[name].need) for e in held)
         needed = sum(need > 0 for e in held for need in e.blocks[name].need)

@@ -28,8 +28,9 @@ R = TypeVar("R")
 
 PATH_TYPE = click.Path(path_type=Path)
 _piped = sys.stdout is None or not sys.stdout.isatty()
-out = Console(width=132 if _piped and not os.environ.get("COLUMNS") else None)
-err = Console(stderr=True)
+out = Console(width=132 if _piped and not os.environ.get("COLUMNS") else None, markup=False, emoji=False)
+err = Console(stderr=True, markup=False, emoji=False)
+"""Both print any text as it is: what people and tools wrote is no markup."""
 
 
 def progress_bar() -> Progress:
@@ -166,9 +167,9 @@ def format_percent(share: float) -> str:
 def print_notes(lines: Sequence[str], most: int = 5) -> None:
     """Print at most `most` notes to standard error, and how many more there are."""
     for line in lines[:most]:
-        err.print(f"[dim]note: {line}[/dim]", highlight=False, soft_wrap=True)
+        err.print(f"note: {line}", style="dim", highlight=False, soft_wrap=True)
     if len(lines) > most:
-        err.print(f"[dim]note: … and {len(lines) - most} more[/dim]", highlight=False)
+        err.print(f"note: … and {len(lines) - most} more", style="dim", highlight=False)
 
 
 def read_one_session(file: Path, number: int) -> RecordedSession:

@@ -1,18 +1,19 @@
-"""`danshari replay --explain ROUND`: print everything that was decided before one request, and why."""
+"""`danshari replay --explain REQUEST`: print everything that was decided before one request, and why."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from danshari.analysis.facts import Facts
 from danshari.analysis.tiers import tier_of
 from danshari.cli.shared.common import emit_json, make_table, out
 from danshari.compaction import Compaction
 from danshari.compactor import Compactor
-from danshari.core.edits import Replace
+from danshari.core.edits import Drop, Fold, Replace, Restore
 from danshari.core.pricing import Prices
-from danshari.errors import ArgumentError
 from danshari.formats import find_format
 from danshari.replay.prompt_cache import request_boundaries
+from danshari.replay.replay import replay_until
 from danshari.sessions import RecordedSession
 
 
@@ -24,28 +25,23 @@ def explain_request(
     prices: Prices | None,
     model: str | None,
     window: int | None,
+    idle: bool,
     as_json: bool,
 ) -> None:
-    """Replay a session up to request `number` (from 1) and print that decision.
+    """Replay a session up to request `number` (from 1) and print what was decided before it.
 
     Raises ArgumentError if the session has no such request.
     """
-    places = list(request_boundaries(session, find_format(session.format)))
-    if not 1 <= number <= len(places):
-        raise ArgumentError(f"--explain {number}: {session.id} has requests 1 to {len(places)}")
-    engine = Compactor(
-        policy, model=model or session.model or None, prices=prices, window=window, format=session.format
-    )
-    for at in places[:number]:
-        result = engine.compact(session.messages[:at])
+    compactor, result = replay_until(session, policy, number, prices=prices, model=model, window=window, idle=idle)
     if as_json:
         emit_json(result.to_dict())
         return
-    out.print(f"[bold]{session.id} · request {number} of {len(places)}[/bold]", highlight=False)
+    total = sum(1 for _ in request_boundaries(session, find_format(session.format)))
+    out.print(f"{session.id} · request {number} of {total}", style="bold", highlight=False)
     out.print(str(result), highlight=False, markup=False, soft_wrap=True)
     _print_signals(result)
-    _print_edits(engine, result)
-    _print_held_back(engine, result)
+    _print_edits(compactor, result)
+    _print_held_back(compactor, result)
 
 
 def _print_signals(result: Compaction) -> None:
@@ -63,9 +59,9 @@ def _print_signals(result: Compaction) -> None:
         out.print(f"no edit ({reason})", highlight=False, markup=False)
 
 
-def _print_edits(engine: Compactor, result: Compaction) -> None:
+def _print_edits(compactor: Compactor, result: Compaction) -> None:
     """Print one row per committed edit."""
-    facts = engine.facts
+    facts = compactor.facts
     if not result.edits or facts is None:
         return
     shown = make_table("item", "why", "pass", "tier", "round", "characters", left=2, title="edits")
@@ -79,13 +75,23 @@ def _print_edits(engine: Compactor, result: Compaction) -> None:
                 what, edit.why, edit.by, tier_of(facts, at), str(item.turn), f"{len(item.text):,} → {len(edit.text):,}"
             )
         else:
-            shown.add_row(type(edit).__name__, edit.why, edit.by, "", "", "")
+            shown.add_row(_EDIT_NAMES[type(edit)], edit.why, edit.by, "", _format_rounds(facts, edit), "")
     out.print(shown)
 
 
-def _print_held_back(engine: Compactor, result: Compaction) -> None:
+_EDIT_NAMES: dict[type, str] = {Fold: "hand-over", Drop: "rounds dropped", Restore: "shown again"}
+
+
+def _format_rounds(facts: Facts, edit: Fold | Drop | Restore) -> str:
+    """Format the rounds that an edit concerns as `3` or `3–7`."""
+    ends = (edit.id, edit.id) if isinstance(edit, Restore) else (edit.first, edit.last)
+    first, last = (facts.items[facts.index[end]].turn for end in ends)
+    return str(first) if first == last else f"{first}–{last}"
+
+
+def _print_held_back(compactor: Compactor, result: Compaction) -> None:
     """Print the 20 largest edits that were proposed but do not pay yet."""
-    facts = engine.facts
+    facts = compactor.facts
     if not result.held or facts is None:
         return
     shown = make_table(

@@ -45,14 +45,14 @@ def _anthropic_block(item: Item, lost: list[str]) -> Any:
 
 
 def _nest_media(blocks: Sequence[Any]) -> list[Any]:
-    """Move a result's media into its tool_result block."""
+    """Move a result's media into its tool_result block; media with no result before them follow the results."""
     out: list[Any] = []
     for block in blocks:
-        if block["type"] == "tool_result" or not out:
+        if block["type"] == "tool_result" or not out or out[-1]["type"] != "tool_result":
             out.append(block)
         else:
             last = out[-1]
             text = last["content"]
             parts = text if isinstance(text, list) else ([{"type": "text", "text": text}] if text else [])
             last["content"] = [*parts, block]
-    return out
+    return sorted(out, key=lambda block: block["type"] != "tool_result")

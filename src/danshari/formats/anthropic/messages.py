@@ -263,7 +263,7 @@ def _patch_result(block: Mapping[str, Any], changes: Changes, at: int) -> dict[s
 
 
 def _find_cache_mark(message: Message) -> Any:
-    """Return the first cache mark in a message, or None."""
+    """Return the first cache mark of a top-level blocks, or None; the provider caches no part of a block."""
     content = message.get("content")
     if not isinstance(content, list):
         return None

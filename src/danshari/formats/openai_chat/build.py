@@ -64,11 +64,12 @@ def _chat_results(group: Sequence[Item], lost: list[str]) -> list[Any]:
             out.append({"role": "tool", "tool_call_id": item.call, "content": item.text})
             if item.failed:
                 lost.append(f"result {item.call}: the error flag has no place in chat completions")
+        elif not out:
+            note_loss(item, "chat completions without a result before it", lost)
         elif part := _chat_part(item, lost):
-            text = out[-1]["content"] if out else ""
+            text = out[-1]["content"]
             parts = text if isinstance(text, list) else [{"type": "text", "text": text}]
-            if out:
-                out[-1]["content"] = [*parts, part]
+            out[-1]["content"] = [*parts, part]
     return out
 
 

@@ -33,7 +33,7 @@ class ClientModel:
 
     def summarizer(self) -> Summarizer:
         """Return a Summarizer that asks this model."""
-        return Summarizer(function=self._ask, same=True, name="the client's own model")
+        return Summarizer(function=self._ask, same_model=True, name="the client's own model")
 
     async def _ask(self, request: Request) -> Any:
         """Send one summary request and return the parsed response.

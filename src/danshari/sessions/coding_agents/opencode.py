@@ -84,14 +84,15 @@ def _add_message(script: ChatSessionWriter, message: dict[str, Any]) -> None:
 
 
 def _add_turn(script: ChatSessionWriter, parts: list[dict[str, Any]], time: Any, tokens: Any) -> None:
-    texts = "\n".join(str(p.get("text", "")) for p in parts if p.get("type") == "text" and not p.get("ignored"))
+    """Add one assistant turn with its tool results; a turn of reasoning alone is skipped."""
+    text = "\n".join(str(p.get("text", "")) for p in parts if p.get("type") == "text" and not p.get("ignored"))
     thinking = "\n".join(str(p.get("text", "")) for p in parts if p.get("type") == "reasoning")
     tools = [p for p in parts if p.get("type") == "tool"]
     made = [
         (str(p.get("callID") or script.make_call_id()), str(p.get("tool", "")), _tool_state(p).get("input") or {})
         for p in tools
     ]
-    script.assistant(texts, thinking=thinking, calls=made, time=time, usage=_read_usage(tokens))
+    script.assistant(text, thinking=thinking, calls=made, time=time, usage=_read_usage(tokens))
     for part, (call_id, _, _) in zip(tools, made, strict=True):
         ended = (_tool_state(part).get("time") or {}).get("end")
         script.result(call_id, _visible_result(_tool_state(part)), ended)
