@@ -97,7 +97,10 @@ def test_no_circles() -> None:
     assert set(order) == names
 
 
-@pytest.mark.parametrize("folder", sorted({p.parent for p in ALL}), ids=lambda p: str(p.relative_to(ROOT)))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+
+@pytest.mark.parametrize("folder", sorted({p.parent for p in [*ALL, *TESTS]}), ids=lambda p: str(p.relative_to(ROOT)))
 def test_folders_are_small(folder: Path) -> None:
     siblings = [p for p in folder.iterdir() if p.suffix == ".py" and p.name != "__init__.py"]
     assert len(siblings) <= 14, f"{folder} has {len(siblings)} modules"
@@ -247,7 +250,7 @@ def test_functions_are_named_by_verbs_and_nouns() -> None:
     assert len(participles) <= 0.03 * len(firsts), f"{len(participles)} of {len(firsts)}"
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("*.py")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", TESTS, ids=lambda p: p.stem)
 def test_no_assertion_stands_under_an_if(path: Path) -> None:
     """An assertion that a condition may skip can stop testing without anyone seeing it."""
     branches = [n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.If)]

@@ -11,7 +11,7 @@ from danshari.analysis.facts import Facts, is_failure_output
 from danshari.analysis.tiers import tier_of
 from danshari.formats import FORMATS
 from danshari.testing import Call, Turn, conversation
-from tests.support.ledger import LEDGER_LINES, bash
+from tests.support.material.ledger import LEDGER_LINES, bash
 
 
 def facts_of_calls(*calls: Call) -> Facts:

@@ -17,7 +17,7 @@ from danshari.archive.sqlite import SqliteArchive
 from danshari.core.items import Digest
 from danshari.testing import Turn, conversation
 from tests.support.archives import entry
-from tests.support.ledger import bash
+from tests.support.material.ledger import bash
 
 
 @given(st.lists(st.text(max_size=300), max_size=8))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from danshari.cli.shared.common import make_table, out
 from danshari.testing import Call, Turn, conversation
 from tests.support.command_line import SESSION, run_danshari
-from tests.support.recordings import write_records
+from tests.support.material.recordings import write_records
 
 
 def test_replay_round_by_round_and_json() -> None:

@@ -13,7 +13,7 @@ from danshari import Compactor, compact, data
 from danshari.core.items import ItemBuilder, Piece
 from danshari.formats import FORMATS
 from danshari.testing import Call, Turn, conversation
-from tests.support.ledger import LEDGER_LINES, bash
+from tests.support.material.ledger import LEDGER_LINES, bash
 
 
 def test_marks_stay_within_four() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from danshari.handovers.claims import claim_key as without_values
 from danshari.testing import Turn
-from tests.support.documents import document_of, field_texts
+from tests.support.material.documents import document_of, field_texts
 
 
 def test_statements_by_kind_and_the_newer_wins() -> None:

@@ -7,7 +7,7 @@ import json
 from danshari import Compactor, Reply, Summarizer, data
 from danshari.formats import find_format
 from danshari.testing import ScriptedSummarizer
-from tests.support.summaries import CENT_FOUND, ask_summarizer, document_text, ledger_part, ledger_work
+from tests.support.material.summaries import CENT_FOUND, ask_summarizer, document_text, ledger_part, ledger_work
 
 
 def test_a_delta_patches_named_fields() -> None:

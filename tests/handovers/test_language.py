@@ -7,8 +7,8 @@ import pytest
 from danshari import data, handover_text
 from danshari.handovers.language import detect_language
 from danshari.testing import Call, Turn
-from tests.support.documents import PYTEST, document_of, field_texts
-from tests.support.ledger import bash
+from tests.support.material.documents import PYTEST, document_of, field_texts
+from tests.support.material.ledger import bash
 
 
 def test_chinese_conversations_get_a_chinese_document() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from danshari import handover, handover_text
 from danshari.testing import Turn, conversation
-from tests.support.documents import document_of, field_texts
+from tests.support.material.documents import document_of, field_texts
 
 
 def test_machine_made_user_text_is_no_user_word() -> None:

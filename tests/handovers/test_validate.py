@@ -11,7 +11,7 @@ from danshari import Compactor, Reply, data
 from danshari.core.edits import Fold
 from danshari.handovers.validate import CheckContext, check_answer
 from danshari.testing import ScriptedSummarizer
-from tests.support.summaries import WITHOUT_TAIL, ask_summarizer, document_text, reads
+from tests.support.material.summaries import WITHOUT_TAIL, ask_summarizer, document_text, reads
 
 
 @pytest.mark.parametrize(

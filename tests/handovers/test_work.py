@@ -7,8 +7,8 @@ import pytest
 from danshari import handover
 from danshari.handovers.work import edit_line_range
 from danshari.testing import Call, Turn, conversation
-from tests.support.documents import PYTEST, document_of, field_texts
-from tests.support.ledger import bash
+from tests.support.material.documents import PYTEST, document_of, field_texts
+from tests.support.material.ledger import bash
 
 GO = """\
 --- FAIL: TestParse (0.00s)

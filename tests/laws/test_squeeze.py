@@ -22,7 +22,7 @@ from danshari.shorten.line_scorer import (
 from danshari.shorten.text import choose_kept_lines, smooth_odds
 from danshari.shorten.text_kind import TEXT_SHAPES
 from danshari.testing import Call, Turn, conversation
-from tests.support.ledger import POLICY, facts_of
+from tests.support.material.ledger import POLICY, facts_of
 from tests.support.strategies import FORMATS, SHAPES, body
 
 _MARKED = re.compile(r"\s*(\d+)(?:\| |→|\t)(.*)\Z", re.DOTALL)

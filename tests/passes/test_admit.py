@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from danshari import Compactor
 from danshari.testing import Call, Turn, conversation
-from tests.support.ledger import LEDGER_BOOK, bash, ledger_talk, shown_results
+from tests.support.material.ledger import LEDGER_BOOK, bash, ledger_talk, shown_results
 
 
 def test_admission_squeezes_first_sight_only() -> None:

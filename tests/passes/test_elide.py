@@ -7,7 +7,7 @@ import json
 from danshari import compact
 from danshari.core.placeholder import is_compacted_text
 from danshari.testing import Call
-from tests.support.ledger import LEDGER_BOOK, ledger_talk
+from tests.support.material.ledger import LEDGER_BOOK, ledger_talk
 
 
 def test_written_bodies_go_and_notes_stay() -> None:

@@ -6,7 +6,7 @@ import json
 
 from danshari import compact, data
 from danshari.testing import Call, Turn, conversation
-from tests.support.ledger import LEDGER_BOOK, LEDGER_LINES, ledger_talk, shown_results
+from tests.support.material.ledger import LEDGER_BOOK, LEDGER_LINES, ledger_talk, shown_results
 
 
 def test_without_that_re_reads_point_to_the_surviving_view() -> None:

@@ -12,7 +12,15 @@ from danshari.core.edits import Fold
 from danshari.core.policy import Policy
 from danshari.core.summary import Request
 from danshari.testing import ScriptedSummarizer, Turn, conversation
-from tests.support.summaries import CENT_FOUND, READ_NOTE, WITHOUT_TAIL, document_text, ledger_part, ledger_work, reads
+from tests.support.material.summaries import (
+    CENT_FOUND,
+    READ_NOTE,
+    WITHOUT_TAIL,
+    document_text,
+    ledger_part,
+    ledger_work,
+    reads,
+)
 from tests.support.waiting import PATIENCE, HeldSummarizer
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from danshari import Compactor, compact, data
 from danshari.testing import Turn, conversation
-from tests.support.ledger import bash
+from tests.support.material.ledger import bash
 
 
 def test_a_model_switch_is_a_cold_cache_and_a_request_brings_its_floor() -> None:

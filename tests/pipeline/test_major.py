@@ -8,7 +8,7 @@ from danshari import Compactor, data
 from danshari.errors import ArgumentError
 from danshari.formats import find_format
 from danshari.testing import Call, ScriptedSummarizer, Turn, conversation
-from tests.support.summaries import CENT_FOUND, ask_summarizer, document_text, ledger_part, ledger_work
+from tests.support.material.summaries import CENT_FOUND, ask_summarizer, document_text, ledger_part, ledger_work
 
 
 def test_thrash_is_noticed_and_said() -> None:

@@ -14,7 +14,7 @@ from danshari.core.summary import Request
 from danshari.errors import ArgumentError, PolicyError
 from danshari.formats import find_format
 from danshari.testing import ScriptedSummarizer
-from tests.support.summaries import READ_NOTE, WITHOUT_TAIL, reads
+from tests.support.material.summaries import READ_NOTE, WITHOUT_TAIL, reads
 
 
 @pytest.mark.parametrize("format_name", ["openai-chat", "anthropic", "openai-responses"])

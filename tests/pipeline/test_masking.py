@@ -11,7 +11,7 @@ from danshari.archive.sqlite import SqliteArchive
 from danshari.pipeline.masking import mask_secrets
 from danshari.testing import Call, Turn, conversation
 from tests.support.archives import LOG
-from tests.support.summaries import ask_summarizer, document_text
+from tests.support.material.summaries import ask_summarizer, document_text
 
 
 def test_secrets_are_masked_and_ordinary_code_is_not() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from danshari import Compactor
 from danshari.testing import Call, Turn, conversation
-from tests.support.ledger import LEDGER_LINES, bash
-from tests.support.summaries import WITHOUT_TAIL, reads
+from tests.support.material.ledger import LEDGER_LINES, bash
+from tests.support.material.summaries import WITHOUT_TAIL, reads
 
 
 def test_undo_gives_back_what_was_shown_before_the_batch() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from danshari.formats import find_format
 from danshari.sessions import read
-from tests.support.recordings import tell_session, write_lines, write_records
+from tests.support.material.recordings import tell_session, write_lines, write_records
 
 
 def said(role: str, content: Any, uuid: str, **more: Any) -> dict[str, Any]:

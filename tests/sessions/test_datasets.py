@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from danshari.formats import FORMATS
 from danshari.sessions import read
-from tests.support.recordings import tell_session, write_lines, write_records
+from tests.support.material.recordings import tell_session, write_lines, write_records
 from tests.support.strategies import sessions
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from danshari import SessionError
 from danshari.sessions import READERS, find_reader, own_sessions, read, session_files
-from tests.support.recordings import write_lines, write_records
+from tests.support.material.recordings import write_lines, write_records
 
 
 @pytest.mark.parametrize("text", ["", "hello", "{}", "[1, 2]", '{"a": [{"b": 1}]}', "\x00\x01"])

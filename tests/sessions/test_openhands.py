@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from danshari.sessions import read
-from tests.support.recordings import tell_session, write_records
+from tests.support.material.recordings import tell_session, write_records
 
 
 def v0(*events: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 
 from danshari import Compactor, compact
 from danshari.testing import Call, Turn, conversation
-from tests.support.ledger import LEDGER_BOOK, POLICY, ledger_talk, shown_results
+from tests.support.material.ledger import LEDGER_BOOK, POLICY, ledger_talk, shown_results
 
 
 def shown_again(*versions: str) -> list[str]:

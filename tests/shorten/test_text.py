@@ -5,7 +5,7 @@ from __future__ import annotations
 from danshari import Compactor
 from danshari.shorten.text import choose_kept_lines
 from danshari.testing import Call, Turn, conversation
-from tests.support.ledger import facts_of, ledger_talk
+from tests.support.material.ledger import facts_of, ledger_talk
 
 
 def test_a_file_of_long_lines_keeps_its_ends_and_pathological_lines_take_no_time() -> None:

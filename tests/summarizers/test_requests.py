@@ -14,7 +14,7 @@ from danshari.errors import ArgumentError, ModelError
 from danshari.formats import find_format
 from danshari.summarizers import call_summarizer
 from danshari.testing import InvalidRequest, ScriptedSummarizer
-from tests.support.summaries import CENT_FOUND, READ_NOTE, WITHOUT_TAIL, reads
+from tests.support.material.summaries import CENT_FOUND, READ_NOTE, WITHOUT_TAIL, reads
 from tests.support.waiting import HeldSummarizer
 
 

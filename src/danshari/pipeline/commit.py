@@ -37,10 +37,14 @@ def stage(run: Pipeline, step: Step, edits: Sequence[Edit], *, batch: bool) -> N
     step.edits += written
 
 
-def commit(run: Pipeline, step: Step) -> None:
-    """Archive the originals of every staged edit. If that fails, the caller takes the whole step back."""
+def commit(run: Pipeline, step: Step) -> list[Edit]:
+    """Archive the originals of every staged edit and return the edits: from here on they last.
+
+    If it fails, the caller takes the whole step back.
+    """
     if step and run.state.track is not None:
         _archive_entries(run, archive_entries(run.state.track, step.edits))
+    return step.edits
 
 
 def _mask_edit(run: Pipeline, edit: Edit) -> Edit:

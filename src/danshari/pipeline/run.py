@@ -101,8 +101,8 @@ def run_compaction(
         notes += handle_bound_thinking(run, step)
     if situation.pressure == "hard":
         _note_if_too_long(run, track, notes)
-    commit(run, step)
-    result = build_result(run, payload, step.edits, plan.decision, notes, situation.pressure, plan.major)
+    edits = commit(run, step)
+    result = build_result(run, payload, edits, plan.decision, notes, situation.pressure, plan.major)
     if sent is None:
         _account_request(run, track, result, situation)
     if run.settings.mode == "replace":

@@ -1,0 +1,1 @@
+"""The proxy before Gemini: Google's client, hidden recalls, gemini-cli."""

@@ -1,0 +1,1 @@
+"""Conversations, recordings and hand-over documents that several tests work on."""
