@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,12 @@ def test_paths_and_commands_in_brackets_are_explained(tmp_path: Path) -> None:
     edits, held = done.stdout.split("held back: these do not pay yet")
     assert "Bash grep '[/a]' 7" in edits
     assert "Read app/[slug]/page.tsx" in held
+
+
+@pytest.mark.parametrize(("number", "name"), [(6, "hand-over"), (14, "rounds dropped")])
+def test_edits_of_several_rounds_are_told_with_their_rounds(number: int, name: str, tmp_path: Path) -> None:
+    more = ("--window", "6000", "--explain", number)
+    told = run_danshari("replay", SESSION, *more, DANSHARI_HOME=tmp_path).stdout
+    rows = [line for line in told.split("\n") if line.strip().startswith(name)]
+    assert rows != []
+    assert all(re.search(r" \d+(–\d+)? *$", row) for row in rows), rows
