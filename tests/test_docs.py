@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -45,9 +47,10 @@ def test_snippets_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"__name__": "__snippet__"}
+    module = ModuleType("__snippet__")
+    monkeypatch.setitem(sys.modules, module.__name__, module)  # dataclasses look their module up
     for block in re.findall(r"```python\n(.*?)```", TEXT[page], re.DOTALL):
-        exec(compile(block, str(page), "exec"), names)
+        exec(compile(block, str(page), "exec"), vars(module))
     assert "failed open" not in capsys.readouterr().out
 
 
