@@ -313,6 +313,11 @@ class Facts:
         """Return the position of the first item of `turn`, or the number of items if it has none yet."""
         return self.turn_at[turn] if turn < len(self.turn_at) else len(self.items)
 
+    def call_start(self, at: int) -> int | None:
+        """Return where the call begins that the piece at `at` belongs to; None if it belongs to none."""
+        span = self.spans.get(at)
+        return span[0] if span else None
+
     def splits_round(self, first: int, last: int) -> bool:
         """Return whether the span cuts through a round, or separates a call from its result."""
         items = self.items

@@ -69,7 +69,7 @@ def verify_command(where: Path | None) -> None:
     archive = open_existing_archive(where)
     problems = [*keeping.verify_archive(archive), *archive.notes]
     for problem in problems:
-        out.print(problem, highlight=False, markup=False)
+        out.print(problem, highlight=False)
     out.print(f"{len(problems)} problems" if problems else f"{len(archive):,} originals: all well", highlight=False)
     if problems:
         sys.exit(3)

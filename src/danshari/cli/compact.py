@@ -106,7 +106,7 @@ def command(
             return
     else:
         result = compact(session.messages, sent=sent, **settings)
-    err.print(str(result), highlight=False, markup=False, soft_wrap=True)
+    err.print(str(result), highlight=False, soft_wrap=True)
     _write_result(result, session, out_path, show, as_json=as_json)
 
 
@@ -186,7 +186,7 @@ def _write_result(
         _print_diff(result, session)
     if out_path is not None:
         out_path.write_text(json.dumps(result.messages, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-        err.print(f"wrote {len(result.messages)} messages to {out_path}", highlight=False, markup=False, soft_wrap=True)
+        err.print(f"wrote {len(result.messages)} messages to {out_path}", highlight=False, soft_wrap=True)
     if as_json:
         emit_json(result.to_dict(messages=out_path is None))
     elif out_path is None and show is None:

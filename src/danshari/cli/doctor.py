@@ -46,10 +46,10 @@ def command(source: str, policy: str, number: int, path: Path | None, as_json: b
         mark = Text("✗", style="red") if s.present else Text("✓", style="green")
         out.print(Text.assemble(mark, f" {s.name}: {s.seen} of {s.of}"), highlight=False)
         if s.present:
-            out.print(f"    cause: {s.cause}", highlight=False, markup=False, soft_wrap=True)
+            out.print(f"    cause: {s.cause}", highlight=False, soft_wrap=True)
             for line in s.evidence:
-                out.print(f"    seen:  {line}", highlight=False, markup=False, soft_wrap=True)
-            out.print(f"    turn:  {s.turn}", highlight=False, markup=False, soft_wrap=True)
+                out.print(f"    seen:  {line}", highlight=False, soft_wrap=True)
+            out.print(f"    turn:  {s.turn}", highlight=False, soft_wrap=True)
     if any(s.present and s.name == "compaction fails" for s in found):
         sys.exit(3)
 

@@ -56,7 +56,7 @@ def command(
     )  # fmt: skip
     if out_path is not None:
         out_path.write_text(text + "\n", encoding="utf-8")
-        err.print(f"wrote {out_path}", highlight=False, markup=False, soft_wrap=True)
+        err.print(f"wrote {out_path}", highlight=False, soft_wrap=True)
     if as_json:
         emit_json(document.to_dict())
     elif out_path is None:

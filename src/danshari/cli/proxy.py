@@ -24,6 +24,7 @@ def command(config: Path | None, upstreams: tuple[str, ...], log: str, **given: 
     Every setting can also stand in the --config file or in an environment variable DANSHARI_PROXY_<NAME>. The page at
     / and `danshari status` show sessions and savings; /metrics is for Prometheus.
     """
+    from danshari.data.agents import load_agent_profiles
     from danshari.proxy.server import base_url_of, bind_socket, serve
 
     settings = settings_from_options(config, upstreams, **given)
@@ -36,8 +37,8 @@ def command(config: Path | None, upstreams: tuple[str, ...], log: str, **given: 
             f"danshari proxy at {base} · policy {settings.policy} · page {base}/ · stop with Ctrl-C",
             highlight=False, soft_wrap=True,
         )  # fmt: skip
-        for line in (f"ANTHROPIC_BASE_URL={base}", f"OPENAI_BASE_URL={base}/v1"):
-            err.print(f"  export {line}", highlight=False)
+        for name, value in load_agent_profiles()["python"].environment(base).items():  # what every SDK reads
+            err.print(f"  export {name}={value}", highlight=False)
 
     serve(settings, taken, ready=ready)
 

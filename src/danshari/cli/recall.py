@@ -65,7 +65,7 @@ def command(
         rest = f" {where_from} · round {p.entry.turn} · lines {p.start}-{p.end}{newer}"
         out.print(Text.assemble((p.entry.id, "bold"), rest), highlight=False)
         for line in _best_lines(p.text, query):
-            out.print(f"    {line[:160]}", highlight=False, markup=False)
+            out.print(f"    {line[:160]}", highlight=False)
 
 
 def _best_lines(text: str, query: str, most: int = 4) -> list[str]:

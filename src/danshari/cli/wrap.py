@@ -47,10 +47,9 @@ def command(config: Path | None, upstreams: tuple[str, ...], line: tuple[str, ..
     thread.start()
     if not up.wait(15):
         raise ArgumentError("the proxy did not start within 15 seconds")
-    variables = {name: value.format(base=base, port=base.rpartition(":")[2]) for name, value in agent.sets.items()}
     arguments = [part.format(base=base) for part in agent.arguments]
     try:
-        code = _run_agent([line[0], *arguments, *line[1:]], {**os.environ, **variables})
+        code = _run_agent([line[0], *arguments, *line[1:]], {**os.environ, **agent.environment(base)})
     finally:
         _print_summary(base)
         server.should_exit = True

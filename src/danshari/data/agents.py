@@ -29,6 +29,10 @@ class AgentProfile:
     """Whether it refuses tools that it did not offer itself, so that no recall tool may be offered."""
     note: str = ""
 
+    def environment(self, base: str) -> dict[str, str]:
+        """Return the variables that point the agent at a proxy of this address."""
+        return {name: value.format(base=base, port=base.rpartition(":")[2]) for name, value in self.sets.items()}
+
 
 @cache
 def load_agent_profiles() -> dict[str, AgentProfile]:

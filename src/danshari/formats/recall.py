@@ -86,6 +86,14 @@ class BaseStreamFilter:
         """The usage of the last response alone."""
         return self._usages[-1] if self._usages else {}
 
+    def closing_events(self) -> bytes:
+        """Return the events that end the client's stream; `_closing_event` mends each if anything was hidden."""
+        return b"".join(self._closing_event(*held) if self._hid else held[0] for held in self._closing)
+
+    def _closing_event(self, event: bytes, value: Any) -> bytes:
+        """Return an end event as the client should see it, with the usage of all responses."""
+        raise NotImplementedError
+
     def pending_events(self) -> bytes:
         """Return the events held back so far, unchanged."""
         return b"".join(event for event, _ in self._held)

@@ -77,9 +77,9 @@ def _kept_positions(facts: Facts, policy: Policy, span: range) -> tuple[int, ...
         kept |= {at for at in span if is_protected(items[at], policy)}
         media = [at for at in span if items[at].kind == "media" and items[at].role == "user" and not items[at].call]
         kept.update(media[-MAX_KEPT_MEDIA:])
-    calls = {items[at].call for at in kept if items[at].call}
+    calls = {facts.call_start(at) for at in kept} - {None}
     turns = {items[at].turn for at in kept if items[at].call}
-    kept |= {at for at in span if items[at].call in calls and items[at].call}
+    kept |= {at for at in span if facts.call_start(at) in calls}
     kept |= {at for at in span if items[at].kind == "reasoning" and items[at].turn in turns}  # a call needs its own
     return tuple(sorted(kept))
 

@@ -45,10 +45,10 @@ def admit_new_items(track: ConversationTrack, policy: Policy, since: int) -> lis
     if ADMISSION_PASS not in policy.passes:
         return []
     facts, effects = track.facts, track.effects
-    newest, cleaned = facts.items[-1].id, policy.with_fields(elide_margin=0.0)
+    newest, cleaned = facts.items[-1].id, replace(policy, elide=replace(policy.elide, margin=0.0))
     shown = Effects(texts=dict(effects.texts), gone=effects.gone)
     edits: list[Edit] = []
-    for at in range(since, len(facts.items)):  # one by one: what an item leans on may be squeezed in this very batch
+    for at in range(since, len(facts.items)):  # one by one: an item may depend on one that this very batch shortens
         found = admit(facts, shown, policy, at) if at not in effects.texts else None
         if found is None:
             continue

@@ -224,15 +224,13 @@ def _count_sent_items(run: Pipeline, track: ConversationTrack, sent: int | None)
 def _admission_policy(run: Pipeline) -> Policy:
     """Return the policy with its admission limit capped at a quarter of the window.
 
-    `admit_any` is in characters, the window in tokens. At 4 characters a token, a quarter of the window has
+    `admit.any_over` is in characters, the window in tokens. At 4 characters a token, a quarter of the window has
     as many characters as the window has tokens.
     """
-    policy = run.settings.policy
-    return (
-        policy.with_fields(admit_any_over=min(policy.admit.any_over, run.settings.model.window))
-        if policy.admit.any_over
-        else policy
-    )
+    policy, window = run.settings.policy, run.settings.model.window
+    if policy.admit.any_over <= window:  # 0: no limit
+        return policy
+    return replace(policy, admit=replace(policy.admit, any_over=window))
 
 
 def _account_earlier_rounds(run: Pipeline, track: ConversationTrack, sent: int) -> None:

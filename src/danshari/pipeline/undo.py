@@ -58,9 +58,9 @@ def pin(run: Pipeline, texts: Sequence[str]) -> None:
 
 def _find_call_partners(track: ConversationTrack, places: Sequence[int]) -> list[int]:
     """List the positions of calls and results that must return together with items that were removed."""
-    items, gone = track.facts.items, track.effects.gone
-    calls = {items[at].call for at in places if at in gone and items[at].call}
-    return [at for at in gone if items[at].call in calls and items[at].kind != "reasoning"]
+    facts, gone = track.facts, track.effects.gone
+    calls = {facts.call_start(at) for at in places if at in gone} - {None}
+    return [at for at in gone if facts.call_start(at) in calls]
 
 
 def restore_items(

@@ -93,10 +93,9 @@ def _check_span(edit: Drop | Fold, facts: Facts, policy: Policy) -> tuple[str, s
     if isinstance(edit, Fold) and not is_valid_text(edit.text):
         return "valid text", "the hand-over holds a lone surrogate"
     kept = set(edit.keep) if isinstance(edit, Fold) else set()
-    spans = facts.spans
-    halves = {spans[at][0] for at in range(first, last + 1) if items[at].id in kept and at in spans}
-    parts = (at for at in range(first, last + 1) if at in spans and items[at].kind != "media")
-    if any(spans[at][0] in halves and items[at].id not in kept for at in parts):
+    halves = {facts.call_start(at) for at in range(first, last + 1) if items[at].id in kept} - {None}
+    parts = (at for at in range(first, last + 1) if items[at].kind != "media")
+    if any(facts.call_start(at) in halves and items[at].id not in kept for at in parts):
         return "whole rounds", "the span would leave a call without its result, or a result without its call"
     for item in items[first : last + 1] if not everything else ():
         if item.id not in kept and is_protected(item, policy):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -112,8 +113,10 @@ def _start_compactor(policy: Policy, setting: ContenderSetting) -> Compactor:
     return compactor
 
 
-def _start_policy(policy: Policy, setting: ContenderSetting) -> CompactFunction:
-    """Start a compactor for one session and return its compact function."""
+def _start_policy(
+    policy: Policy, setting: ContenderSetting, *, watch: Callable[[Compactor, Compaction], None] | None = None
+) -> CompactFunction:
+    """Start a compactor for one session and return its compact function; `watch` is called with every result."""
     compactor = _start_compactor(policy, setting)
 
     def compact(messages: list[Any]) -> Sequence[Any]:
@@ -123,6 +126,8 @@ def _start_policy(policy: Policy, setting: ContenderSetting) -> CompactFunction:
         setting.steps.append((len(result.edits), result.trigger if result.edits else ""))
         if result.fault:
             setting.faults.append(result.fault)
+        if watch is not None:
+            watch(compactor, result)
         shown: Sequence[Any] = result.messages
         return shown
 
@@ -190,29 +195,18 @@ def replay_until(
     needs, chosen = outline_session(session), data.load_policy(policy)
     if not 1 <= number <= len(needs.rounds):
         raise ArgumentError(f"{session.id} has requests 1 to {len(needs.rounds)}, no request {number}")
-    last: list[tuple[Compactor, Compaction]] = []
-
-    def start(setting: ContenderSetting) -> CompactFunction:
-        compactor = _start_compactor(chosen, setting)
-
-        def compact(messages: list[Any]) -> Sequence[Any]:
-            result = compactor.compact(messages)
-            last[:] = [(compactor, result)]
-            shown: Sequence[Any] = result.messages
-            return shown
-
-        return compact
-
+    seen: deque[tuple[Compactor, Compaction]] = deque(maxlen=1)
+    start = partial(_start_policy, chosen, watch=lambda *found: seen.append(found))
     play_session(
         replace(needs, rounds=needs.rounds[:number]),
-        Contender(name=chosen.name, about="", start=start),
+        replace(policy_contender(chosen), start=start),
         prices=prices or _prices_of(session, model),
         model=model or "",
         window=window,
         idle=idle,
         check=False,
     )
-    return last[0]
+    return seen[0]
 
 
 def _prices_of(session: RecordedSession, model: str | None) -> Prices:

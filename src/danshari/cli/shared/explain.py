@@ -38,7 +38,7 @@ def explain_request(
         return
     total = sum(1 for _ in request_boundaries(session, find_format(session.format)))
     out.print(f"{session.id} · request {number} of {total}", style="bold", highlight=False)
-    out.print(str(result), highlight=False, markup=False, soft_wrap=True)
+    out.print(str(result), highlight=False, soft_wrap=True)
     _print_signals(result)
     _print_edits(compactor, result)
     _print_held_back(compactor, result)
@@ -53,10 +53,10 @@ def _print_signals(result: Compaction) -> None:
     ]  # fmt: skip
     parts += [f"under edit: {', '.join(s.files)}"] if s.files else []
     parts += [f"failing: {s.failing[:80]}"] if s.failing else []
-    out.print("signals: " + " · ".join(parts), highlight=False, markup=False, soft_wrap=True)
+    out.print("signals: " + " · ".join(parts), highlight=False, soft_wrap=True)
     if not result.edits:
         reason = result.trigger or "nothing was due: no signal, no pressure, or too soon after the last commit"
-        out.print(f"no edit ({reason})", highlight=False, markup=False)
+        out.print(f"no edit ({reason})", highlight=False)
 
 
 def _print_edits(compactor: Compactor, result: Compaction) -> None:

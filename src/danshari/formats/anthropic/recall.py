@@ -174,17 +174,13 @@ class AnthropicStreamFilter(BaseStreamFilter):
         self._reset()
         return turn
 
-    def closing_events(self) -> bytes:
-        """Return the events that end the message, with the usage of all responses."""
-        made = b""
-        for event, value in self._closing:
-            if self._hid and value.get("type") == "message_delta":
-                delta = dict(value.get("delta") or {})
-                if delta.get("stop_reason") == "tool_use" and self._stops:
-                    delta["stop_reason"] = "end_turn"
-                event = replace_event_data(event, {**value, "delta": delta, "usage": sum_usage_fields(self._usages)})
-            made += event
-        return made
+    def _closing_event(self, event: bytes, value: Any) -> bytes:
+        if value.get("type") != "message_delta":
+            return event
+        delta = dict(value.get("delta") or {})
+        if delta.get("stop_reason") == "tool_use" and self._stops:
+            delta["stop_reason"] = "end_turn"
+        return replace_event_data(event, {**value, "delta": delta, "usage": sum_usage_fields(self._usages)})
 
     def error_event(self, body: bytes) -> bytes:
         """Return an error event as Anthropic's streams send it."""

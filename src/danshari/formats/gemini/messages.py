@@ -18,6 +18,7 @@ from danshari.formats.base import (
     Message,
     Problem,
     as_plain_value,
+    media_piece,
     opaque_piece,
     string_or_empty,
 )
@@ -174,7 +175,7 @@ def _side(message: Any) -> str:
 
 def _media_piece(part: Mapping[str, Any], media: Mapping[str, Any], role: Any) -> Piece:
     weight = IMAGE_TOKENS if mime_type(media).startswith("image/") else FILE_TOKENS
-    return Piece(kind="media", role=role, text="", body=canonical_json(part), weight=weight, raw=part)
+    return media_piece(part, role, weight)
 
 
 def _is_failure(key: str, response: Mapping[str, Any]) -> bool:

@@ -226,14 +226,8 @@ class GeminiStreamFilter(BaseStreamFilter):
         self._reset()
         return turn
 
-    def closing_events(self) -> bytes:
-        """Return the final event, with the usage of all responses."""
-        made = b""
-        for event, value in self._closing:
-            if self._hid:
-                event = replace_event_data(event, {**value, "usageMetadata": sum_usage_fields(self._usages)})
-            made += event
-        return made
+    def _closing_event(self, event: bytes, value: Any) -> bytes:
+        return replace_event_data(event, {**value, "usageMetadata": sum_usage_fields(self._usages)})
 
     def error_event(self, body: bytes) -> bytes:
         """Return an error as an event of its own, as the API streams it."""

@@ -185,22 +185,16 @@ class ChatStreamFilter(BaseStreamFilter):
         self._reset()
         return turn
 
-    def closing_events(self) -> bytes:
-        """Return the last chunks, with the usage of all responses."""
-        made = b""
-        for event, value in self._closing:
-            if self._hid and value is not None:
-                choices = [dict(c) for c in value.get("choices") or ()]
-                if choices and choices[0].get("finish_reason"):
-                    choices[0]["delta"] = self._closing_delta
-                    if choices[0]["finish_reason"] == "tool_calls" and self._stops:
-                        choices[0]["finish_reason"] = "stop"
-                usage = {"usage": sum_usage_fields(self._usages)} if isinstance(value.get("usage"), dict) else {}
-                event = replace_event_data(
-                    event, {**value, "id": self._id or value.get("id"), "choices": choices, **usage}
-                )
-            made += event
-        return made
+    def _closing_event(self, event: bytes, value: Any) -> bytes:
+        if value is None:
+            return event
+        choices = [dict(c) for c in value.get("choices") or ()]
+        if choices and choices[0].get("finish_reason"):
+            choices[0]["delta"] = self._closing_delta
+            if choices[0]["finish_reason"] == "tool_calls" and self._stops:
+                choices[0]["finish_reason"] = "stop"
+        usage = {"usage": sum_usage_fields(self._usages)} if isinstance(value.get("usage"), dict) else {}
+        return replace_event_data(event, {**value, "id": self._id or value.get("id"), "choices": choices, **usage})
 
     def error_event(self, body: bytes) -> bytes:
         """Return a chunk with `error`, which the SDKs raise."""

@@ -104,7 +104,7 @@ class ResponsesStreamFilter(BaseStreamFilter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._answers = self._shown = self._sequence = 0
+        self._shown = self._sequence = 0
         self._output: list[Any] = []
         self._id: Any = None
         self._altered = self._broken = False
@@ -156,22 +156,15 @@ class ResponsesStreamFilter(BaseStreamFilter):
         turn = _build_response([self._items[n] for n in sorted(self._items)], done)
         for _, value in self._held:
             self._usages.append(dict((value.get("response") or {}).get("usage") or {}))
-        self._answers += 1
-        self._altered = self._altered or self._answers > 1
-        self._closing = self._held
+        self._record_end(turn)
+        self._altered = self._altered or self._hid
         self._reset()
         return turn
 
-    def closing_events(self) -> bytes:
-        """Return the events that end the response, with all visible output and the usage of all responses."""
-        made = b""
-        for event, value in self._closing:
-            if self._altered:
-                whole = {**(value.get("response") or {}), "id": self._id, "output": self._output}
-                whole["usage"] = sum_usage_fields(self._usages)
-                event = self._renumber_event(event, {**value, "response": whole})
-            made += event
-        return made
+    def _closing_event(self, event: bytes, value: Any) -> bytes:
+        whole = {**(value.get("response") or {}), "id": self._id, "output": self._output}
+        whole["usage"] = sum_usage_fields(self._usages)
+        return self._renumber_event(event, {**value, "response": whole})
 
     def error_event(self, body: bytes) -> bytes:
         """Return an error event as the Responses API sends it."""
