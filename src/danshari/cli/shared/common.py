@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -120,12 +122,23 @@ def run_jobs(work: Callable[[_T], R], jobs: Sequence[_T], description: str) -> l
                 results.append(work(job))
                 bar.advance(task)
             return results
-        with ProcessPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
-            results = []
+        pool = ProcessPoolExecutor(min(os.cpu_count() or 1, 8), initializer=_leave_interrupts_to_parent)
+        results = []
+        try:
             for result in pool.map(work, jobs, chunksize=1 if len(jobs) < 400 else 4):
                 results.append(result)
                 bar.advance(task)
-            return results
+        finally:
+            if len(results) < len(jobs):  # an interrupted or failed run does not wait for the jobs that are left
+                for worker in active_children():
+                    worker.terminate()
+            pool.shutdown(cancel_futures=True)
+        return results
+
+
+def _leave_interrupts_to_parent() -> None:
+    """Ignore SIGINT in a worker process: Ctrl-C reaches the whole group, and the parent ends its workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def emit_json(value: Any) -> None:
