@@ -288,14 +288,27 @@ def as_plain_value(value: Any) -> Any:
     return value.model_dump(exclude_none=True)
 
 
-def opaque_piece(value: Any, role: Any, call: str = "") -> Piece:
-    """Wrap a value that is not understood as a piece that is carried and counted but never edited."""
+def opaque_piece(value: Any, role: Any, call: str = "", *, fixed: bool = False, program: str = "") -> Piece:
+    """Wrap a value that is not understood as a piece that is carried and counted but never edited.
+
+    One that is `fixed` never leaves either.
+    """
     try:
         body = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
     except (ValueError, RecursionError):
         body = repr(value)
     known: Any = role if isinstance(role, str) and role in ("system", "user", "assistant", "tool") else "user"
-    return Piece(kind="opaque", role=known, text="", call=call, body=body, weight=len(body) // 4, raw=value)
+    return Piece(
+        kind="opaque",
+        role=known,
+        text="",
+        call=call,
+        body=body,
+        weight=len(body) // 4,
+        raw=value,
+        fixed=fixed,
+        program=program,
+    )
 
 
 def media_piece(part: Any, role: Any, weight: int, call: str = "") -> Piece:

@@ -72,7 +72,7 @@ def _kept_positions(facts: Facts, policy: Policy, span: range) -> tuple[int, ...
     user's images.
     """
     items, everything = facts.items, policy.handover.shape == "seed"
-    kept = {at for at in span if items[at].role == "system"}
+    kept = {at for at in span if items[at].role == "system" or items[at].fixed}
     if not everything:
         kept |= {at for at in span if is_protected(items[at], policy)}
         media = [at for at in span if items[at].kind == "media" and items[at].role == "user" and not items[at].call]

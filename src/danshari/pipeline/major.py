@@ -73,6 +73,8 @@ class HandoverDraft:
     asked: bool = False
     """Whether the user asked for it: then no detector stands in its way."""
     focus: str = ""
+    at_most: int = 0
+    """Characters of the hand-over, mandatory fields aside, where its usual limit is too much; 0: the usual one."""
     full: Handover = field(init=False)
     document: Handover = field(init=False)
     wanted: ExtractionOptions = field(init=False)
@@ -91,8 +93,9 @@ class HandoverDraft:
         self.track = run.state.track
         facts, policy, places = self.facts, run.settings.policy, self.span.places
         size = sum(len(facts.items[at].text) for at in places)
+        usual = min(policy.handover.size, max(int(_HANDOVER_SHARE * size), min(_MIN_HANDOVER_CHARS, size // 2)))
         self.wanted = ExtractionOptions(
-            size=min(policy.handover.size, max(int(_HANDOVER_SHARE * size), min(_MIN_HANDOVER_CHARS, size // 2))),
+            size=min(usual, self.at_most) if self.at_most else usual,
             language=policy.handover.language,
             visible=self._visible_text(),
             restore=min(policy.handover.restore, int(_HANDOVER_SHARE * size)),
@@ -308,6 +311,15 @@ class HandoverDraft:
             return None
         span = replace(self.span, last=start - 1, keep=tuple(at for at in self.span.keep if at < start))
         return HandoverDraft(run=self.run, span=span, why=self.why, asked=self.asked, focus=self.focus)
+
+    def smaller_draft(self) -> HandoverDraft:
+        """Return a draft whose hand-over takes a third of what is shown of its span.
+
+        Gentler passes may have shortened that span to less than a hand-over of the usual size.
+        """
+        shown = self.track.effects.texts
+        size = sum(len(shown[at].text if at in shown else self.facts.items[at].text) for at in self.span.places)
+        return replace(self, at_most=max(size // 3, 1), rungs=[], notes=[])
 
     def why_futile(self, document: Handover) -> str:
         """Return why a Fold with this document would free too little, empty if it frees enough.

@@ -65,6 +65,8 @@ def _check_replacement(edit: Replace, facts: Facts, policy: Policy) -> tuple[str
         return "idempotence", "the item is a placeholder already"
     if at in facts.pending:
         return "open call", "the call is still running"
+    if facts.items[facts.call_of.get(at, at)].program:
+        return "program", "a program of the model's own made the call and reads its result"
     if len(edit.text) > (1 - policy.elide.margin) * len(item.text):
         return "never longer", "the edit frees too little"
     if item.kind == "call" and not is_json_object(edit.text):
@@ -97,14 +99,16 @@ def _check_span(edit: Drop | Fold, facts: Facts, policy: Policy) -> tuple[str, s
     parts = (at for at in range(first, last + 1) if items[at].kind != "media")
     if any(facts.call_start(at) in halves and items[at].id not in kept for at in parts):
         return "whole rounds", "the span would leave a call without its result, or a result without its call"
-    for item in items[first : last + 1] if not everything else ():
-        if item.id not in kept and is_protected(item, policy):
+    for item in items[first : last + 1]:
+        if item.id not in kept and (item.fixed or (is_protected(item, policy) and not everything)):
             return "protection", f"{item.name or 'an item'} in the span is protected or pinned"
     return None
 
 
 def is_protected(item: Item, policy: Policy) -> bool:
-    """Return whether the policy protects this item, by its tool name or by a pinned text in it."""
+    """Return whether the item carries the provider's state, or the policy protects its tool or pins a text in it."""
+    if item.fixed:
+        return True
     if item.kind in ("call", "result") and policy.protects(item.name):
         return True
     return any(pin in item.text for pin in policy.pinned)

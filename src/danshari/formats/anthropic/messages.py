@@ -31,6 +31,11 @@ _OWN_TYPES = {
     "document",
     "search_result",
 }
+_FIXED = frozenset({
+    "compaction", "tool_addition", "tool_removal", "tool_reference", "mcp_tool_listing", "container_upload",
+    "tool_search_tool_result",
+})  # fmt: skip
+"""Blocks that enable something (tools, files of a container) or that only the provider can read."""
 THINKING_BINDING_BETA = "thinking-binding-controls-2026-08-01"
 """Beta header that `prefix_mismatch_behavior` needs (platform docs, preserved thinking, 2026-10)."""
 
@@ -82,6 +87,7 @@ class AnthropicMessages(Format):
                     name=string_or_empty(block.get("name")),
                     call=string_or_empty(block.get("id")),
                     body=canonical_json(arguments),
+                    program=_program(block),
                 )
             ]
         if kind == "tool_result":
@@ -100,7 +106,7 @@ class AnthropicMessages(Format):
                     kind="media", role=role, text="", body=canonical_json(block), weight=_media_tokens(block), raw=block
                 )
             ]
-        return [opaque_piece(block, role)]
+        return [_opaque_block(block, role)]
 
     def _result_pieces(self, block: Mapping[str, Any]) -> list[Piece]:
         """Split a tool_result block: one piece of text, then a piece for each other part."""
@@ -126,7 +132,7 @@ class AnthropicMessages(Format):
                     )
                 )
             elif not _is_text(part):
-                found.append(opaque_piece(part, "tool", call))
+                found.append(_opaque_block(part, "tool", call))
         return found
 
     def patch(self, message: Message, changes: Changes) -> Message | None:
@@ -235,6 +241,20 @@ def _block_type(block: Any) -> Any:
 
 def _is_text(part: Any) -> bool:
     return isinstance(part, Mapping) and part.get("type") == "text"
+
+
+def _opaque_block(block: Any, role: Any, call: str = "") -> Piece:
+    """Wrap a block that is not understood; a server's call and its result are tied by their id."""
+    if not isinstance(block, Mapping):
+        return opaque_piece(block, role, call)
+    call = call or string_or_empty(block.get("tool_use_id") or block.get("id"))
+    return opaque_piece(block, role, call, fixed=block.get("type") in _FIXED, program=_program(block))
+
+
+def _program(block: Mapping[str, Any]) -> str:
+    """Return the id of the server's code execution that made a call, empty if the model made it itself."""
+    caller = as_plain_value(block.get("caller"))
+    return string_or_empty(caller.get("tool_id")) if isinstance(caller, Mapping) else ""
 
 
 def _media_tokens(block: Mapping[str, Any]) -> int:

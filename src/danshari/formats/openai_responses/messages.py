@@ -32,6 +32,16 @@ CALL_FIELDS = {
     "custom_tool_call": ("input", "name"),
 }
 OUTPUT_FIELDS = {"function_call_output": "output", "custom_tool_call_output": "output"}
+_FIXED = frozenset({
+    "compaction", "compaction_trigger", "additional_tools", "configuration_update", "item_reference",
+    "mcp_list_tools", "tool_search_output", "mcp_approval_request",
+})  # fmt: skip
+"""Items that enable something or that only the provider can read: nothing can stand for them.
+
+An approval request stays with its answer, because the call that was approved names it.
+"""
+_AGENT_TYPES = frozenset({"reasoning", "program", "program_output", "mcp_approval_request", "mcp_list_tools"})
+"""What the agent's side makes, beside messages and calls (`…_call`)."""
 _OWN_TYPES = {
     *CALL_FIELDS,
     *OUTPUT_FIELDS,
@@ -79,7 +89,7 @@ class OpenAIResponses(Format):
         role = (
             "assistant" if _is_from_agent(message) else "tool" if string_or_empty(kind).endswith("_output") else "user"
         )
-        return [opaque_piece(message, role, string_or_empty(message.get("call_id")))]
+        return [opaque_piece(message, role, _call_id(message), fixed=kind in _FIXED, program=_program(message))]
 
     def _message_pieces(self, message: Message) -> list[Piece]:
         role: Any = _ROLES.get(message.get("role", ""))
@@ -113,6 +123,7 @@ class OpenAIResponses(Format):
             call=string_or_empty(message.get("call_id")),
             body=body,
             raw=None if kind == "function_call" else message,
+            program=_program(message),
         )
 
     def _output_pieces(self, message: Message) -> list[Piece]:
@@ -196,7 +207,23 @@ class OpenAIResponses(Format):
 def _is_from_agent(message: Message) -> bool:
     """Return whether the agent made this item: a message, reasoning, or a call of any kind."""
     kind = string_or_empty(message.get("type"))
-    return message.get("role") == "assistant" or kind == "reasoning" or kind.endswith("_call")
+    return message.get("role") == "assistant" or kind in _AGENT_TYPES or kind.endswith("_call")
+
+
+def _call_id(message: Message) -> str:
+    """Return the id that ties an item to its call, its output or its approval; empty if it stands alone."""
+    kind = message.get("type")
+    if kind == "mcp_approval_response":
+        return string_or_empty(message.get("approval_request_id"))
+    if kind in ("mcp_approval_request", "local_shell_call_output"):  # the latter names its call by `id`
+        return string_or_empty(message.get("id"))
+    return string_or_empty(message.get("call_id"))
+
+
+def _program(message: Message) -> str:
+    """Return the call id of the program that made a call, empty if the model made it itself."""
+    caller = as_plain_value(message.get("caller"))
+    return string_or_empty(caller.get("caller_id")) if isinstance(caller, Mapping) else ""
 
 
 def _is_text(part: Any) -> bool:
