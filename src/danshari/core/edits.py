@@ -27,6 +27,7 @@ Reason = Literal[
 ]  # fmt: skip
 """Why an edit was made, for programs: by `admit` (first row), `elide`, `superseded`, and others. Empty: a pass of the
 caller's own, which says it in `why`."""
+MendKind = Literal["unanswered call", "misplaced result", "stray result", "half surrogate", "empty content"]
 EDIT_FORMAT = 1
 """Format number of stored edits."""
 
@@ -114,6 +115,20 @@ def _reason_in_words(by: str, why: str) -> Reason:
     if by == "admit":
         return "cleaned" if why == "cleaned" else "shown above" if why.startswith("shown again") else "first sight"
     return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mend:
+    """One thing that was mended so that the provider accepts the request."""
+
+    kind: MendKind
+    at: int
+    """Index of the message in the list that was mended."""
+    text: str
+
+    def __str__(self) -> str:
+        """Return `message 4: what (kind)`."""
+        return f"message {self.at}: {self.text} ({self.kind})"
 
 
 def digest_items(items: Iterable[Item]) -> Digest:

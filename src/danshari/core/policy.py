@@ -16,6 +16,7 @@ from danshari.errors import PolicyError
 CommitMode = Literal["always", "gain", "cold", "trigger"]
 ArgumentsMode = Literal["all", "written", "replaced", "none"]
 ThinkingMode = Literal["strip", "hint", "keep"]
+MendMode = Literal["safe", "report", "off"]
 EstimateMode = Literal["literal", "family"]
 CompactedShape = Literal["state", "seed"]
 RequestMode = Literal["warm", "flat"]
@@ -190,6 +191,11 @@ class Policy:
         "strip",
         "bound thinking after an edit: strip: leave dead blocks out, edit only closed loops; "
         "hint: ask the provider to drop them; keep: no edit that would break one",
+    )
+    mend: MendMode = option(
+        "safe",
+        "what a provider would refuse in messages that came in broken (calls never answered, stray results, half "
+        "surrogates, empty contents): safe: mended in what is sent; report: told only; off: left alone",
     )
     estimate: EstimateMode = option(
         "family", "token estimate: literal: the seed's formula; family: fitted per tokenizer family"

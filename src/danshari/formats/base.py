@@ -39,6 +39,8 @@ FILE_TOKENS = 3000
 """Tokens of an attached file or audio of unknown size; both providers count per page or second."""
 
 
+EMPTY = "(empty)"
+"""The text put where a provider refuses a message without any."""
 SHAPE_ERRORS = (TypeError, AttributeError, KeyError, ValueError, IndexError)
 """What taking a message of an unexpected shape apart may raise."""
 
@@ -98,6 +100,14 @@ class Format:
     """Where the system prompt stands in a whole request; empty: among the messages."""
     request_fields: ClassVar[frozenset[str]] = frozenset()
     """Fields of a whole request that tell this format from others with the same `key`."""
+    can_answer: ClassVar[bool] = False
+    """Whether broken conversations can be mended: `answer` and `fill_empty` are there."""
+    answers_follow: ClassVar[bool] = True
+    """Whether results must stand right behind the turn that made the calls, not just anywhere later."""
+    one_answer: ClassVar[bool] = False
+    """Whether all results of a turn must stand in one message."""
+    system_between: ClassVar[bool] = False
+    """Whether a system message may stand between calls and results."""
 
     @property
     def api(self) -> ProviderApi:
@@ -177,6 +187,18 @@ class Format:
     def user_message(self, text: str) -> Any:
         """Make a user message."""
         raise NotImplementedError
+
+    def answer(self, call: Piece, text: str) -> Any:
+        """Make the message that answers a call with a failure."""
+        raise NotImplementedError
+
+    def join_answers(self, messages: list[Any]) -> list[Any]:
+        """Return the messages that carry these results of one turn; several in one, where the format does so."""
+        return messages
+
+    def fill_empty(self, message: Any) -> Any:
+        """Return the message with a word where the provider refuses nothing; the same object if all is well."""
+        return message
 
     def begins_turn(self, message: Any, before: Any) -> bool:  # noqa: ARG002
         """Return whether a new assistant turn begins with `message`, which follows `before`."""

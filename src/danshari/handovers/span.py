@@ -8,7 +8,7 @@ from danshari.analysis.facts import Facts
 from danshari.core.edits import Effects, Fold, digest_items
 from danshari.core.policy import Policy
 from danshari.handovers.user_words import PASTE_LIMIT
-from danshari.planning.laws import is_protected
+from danshari.planning.laws import is_open, is_protected
 
 MAX_KEPT_MEDIA = 3
 """Images and files of the user that stay beside a hand-over, newest first."""
@@ -68,8 +68,8 @@ def _align_to_folds(effects: Effects, first: int, end: int, *, widen: bool) -> t
 def _kept_positions(facts: Facts, policy: Policy, span: range) -> tuple[int, ...]:
     """Return the positions inside a span that stay.
 
-    They are system texts, protected or pinned items with their call, result and reasoning, and the
-    user's images.
+    They are system texts, what carries the provider's state, protected or pinned items with their call and result (with
+    their whole turn if it holds reasoning), and the user's images.
     """
     items, everything = facts.items, policy.handover.shape == "seed"
     kept = {at for at in span if items[at].role == "system" or items[at].fixed}
@@ -80,13 +80,14 @@ def _kept_positions(facts: Facts, policy: Policy, span: range) -> tuple[int, ...
     calls = {facts.call_start(at) for at in kept} - {None}
     turns = {items[at].turn for at in kept if items[at].call}
     kept |= {at for at in span if facts.call_start(at) in calls}
-    kept |= {at for at in span if items[at].kind == "reasoning" and items[at].turn in turns}  # a call needs its own
+    reasoned = {items[at].turn for at in span if items[at].kind == "reasoning"} & turns  # a call needs its reasoning,
+    kept |= {at for at in span if items[at].turn in reasoned and items[at].role in ("assistant", "tool")}  # all of it
     return tuple(sorted(kept))
 
 
 def _has_all_results(facts: Facts) -> bool:
-    """Return whether every call has its result."""
-    return not facts.pending
+    """Return whether every call has its result, and no program is running."""
+    return not any(is_open(facts, at) for at in range(facts.turn_start(facts.turn), len(facts.items)))
 
 
 def _tail_start(facts: Facts, tail: float) -> int:

@@ -156,7 +156,7 @@ class HandoverDraft:
     def summary_context(self, payload: Any) -> SummaryContext:
         """Return everything a summarizer request is built from."""
         run = self.run
-        shown = self.track.write(run.source_payload(payload, self.track))
+        shown = self.track.write_mended(run.source_payload(payload, self.track), run.settings.policy.mend).payload
         wire = self.track.format
         return SummaryContext(
             wire=wire,

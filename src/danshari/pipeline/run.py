@@ -187,7 +187,9 @@ def remember_source(run: Pipeline, source: Sequence[Any], result: Compaction) ->
     track = run.state.track
     assert track is not None
     run.state.source, run.state.returned = list(source), list(track.format.messages(result.messages))
-    run.state.kept = track.surviving_indices()
+    kept = track.surviving_indices()
+    origins = run.state.origins
+    run.state.kept = [kept[at] for at in origins] if kept and origins is not None else kept
 
 
 def _follow(run: Pipeline, messages: Sequence[Any], wire: Format, notes: list[str]) -> ConversationTrack:
@@ -342,8 +344,11 @@ def build_result(
     track, chosen, money = run.state.track, decision.plan, run.settings.model.prices.dollars
     assert track is not None
     after = run.tokens(track)
+    written = track.write_mended(run.source_payload(payload, track), run.settings.policy.mend)
+    run.state.origins = written.origins
     return Compaction(
-        messages=track.write(run.source_payload(payload, track)),
+        messages=written.payload,
+        mended=written.mends,
         format=track.format.name,
         policy=run.settings.policy.name,
         model=run.settings.model.name,
@@ -362,5 +367,5 @@ def build_result(
         survived=major.survived if major else (),
         hints=track.format.hints() if run.state.hints else {},
         signals=run.state.signals,
-        notes=tuple(notes),
+        notes=(*notes, *written.notes),
     )

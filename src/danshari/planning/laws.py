@@ -88,7 +88,7 @@ def _check_span(edit: Drop | Fold, facts: Facts, policy: Policy) -> tuple[str, s
     newest = items[last].turn >= facts.turn and (not isinstance(edit, Fold) or items[last].role != "user")
     if newest and not everything:
         return "newest round", "the span reaches into the newest turn"
-    if any(at in facts.pending for at in range(first, last + 1)):
+    if any(is_open(facts, at) for at in range(first, last + 1)):
         return "open call", "a call in the span is still running"
     if facts.splits_round(first, last):
         return "whole rounds", "the span cuts a round"
@@ -103,6 +103,12 @@ def _check_span(edit: Drop | Fold, facts: Facts, policy: Policy) -> tuple[str, s
         if item.id not in kept and (item.fixed or (is_protected(item, policy) and not everything)):
             return "protection", f"{item.name or 'an item'} in the span is protected or pinned"
     return None
+
+
+def is_open(facts: Facts, at: int) -> bool:
+    """Return whether a result is still to come: that of a call, or more for a program that runs in the newest turn."""
+    item = facts.items[at]
+    return at in facts.pending or (bool(item.program) and item.turn >= facts.turn)
 
 
 def is_protected(item: Item, policy: Policy) -> bool:
