@@ -313,4 +313,7 @@ def _targets(edit: Edit, items: Sequence[Item], index: Mapping[ItemId, int]) -> 
     if isinstance(edit, Replace | Restore):
         at = index[edit.id]
         return [] if items[at].kind == "reasoning" else [at]
-    return list(range(index[edit.first], index[edit.last] + 1))
+    first = index[edit.first]
+    if isinstance(edit, Fold) and first > 0:
+        first -= 1  # the hand-over's text is put behind the item before the span
+    return list(range(first, index[edit.last] + 1))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from danshari.analysis.facts import Facts
 from danshari.core.edits import Effects, Fold, digest_items
 from danshari.core.policy import Policy
 from danshari.handovers.user_words import PASTE_LIMIT
-from danshari.planning.laws import is_open, is_protected
+from danshari.planning.laws import find_loop_opening, is_open, is_protected
 
 MAX_KEPT_MEDIA = 3
 """Images and files of the user that stay beside a hand-over, newest first."""
@@ -77,12 +78,29 @@ def _kept_positions(facts: Facts, policy: Policy, span: range) -> tuple[int, ...
         kept |= {at for at in span if is_protected(items[at], policy)}
         media = [at for at in span if items[at].kind == "media" and items[at].role == "user" and not items[at].call]
         kept.update(media[-MAX_KEPT_MEDIA:])
+    if span:
+        kept.update(at for at in find_loop_opening(facts, span[0], span[-1]) if at in span)
     calls = {facts.call_start(at) for at in kept} - {None}
     turns = {items[at].turn for at in kept if items[at].call}
     kept |= {at for at in span if facts.call_start(at) in calls}
     reasoned = {items[at].turn for at in span if items[at].kind == "reasoning"} & turns  # a call needs its reasoning,
     kept |= {at for at in span if items[at].turn in reasoned and items[at].role in ("assistant", "tool")}  # all of it
+    kept.update(_requests_between(facts, span, kept))
     return tuple(sorted(kept))
+
+
+def _requests_between(facts: Facts, span: range, kept: Collection[int]) -> list[int]:
+    """Return the user's texts that have to stay between kept calls and a tool loop that begins with signed thinking.
+
+    Without them both would be one loop to the provider, which would not begin with the thinking of the newer one.
+    """
+    items, found, before = facts.items, list[int](), -1
+    for at in (*sorted(kept), span.stop):
+        if before >= 0 and at < len(items) and items[at].bound:
+            found += [user for user in facts.users if before < user < at][-1:]
+        if at < len(items) and items[at].role in ("assistant", "tool"):
+            before = at
+    return found
 
 
 def _has_all_results(facts: Facts) -> bool:

@@ -96,6 +96,9 @@ def _check_span(edit: Drop | Fold, facts: Facts, policy: Policy) -> tuple[str, s
         return "valid text", "the hand-over holds a lone surrogate"
     kept = set(edit.keep) if isinstance(edit, Fold) else set()
     halves = {facts.call_start(at) for at in range(first, last + 1) if items[at].id in kept} - {None}
+    opening = find_loop_opening(facts, first, last)
+    if not everything and any(items[at].id not in kept for at in opening):
+        return "opening thinking", "what is left of the tool loop would begin without the thinking that opened it"
     parts = (at for at in range(first, last + 1) if items[at].kind != "media")
     if any(facts.call_start(at) in halves and items[at].id not in kept for at in parts):
         return "whole rounds", "the span would leave a call without its result, or a result without its call"
@@ -103,6 +106,25 @@ def _check_span(edit: Drop | Fold, facts: Facts, policy: Policy) -> tuple[str, s
         if item.id not in kept and (item.fixed or (is_protected(item, policy) and not everything)):
             return "protection", f"{item.name or 'an item'} in the span is protected or pinned"
     return None
+
+
+def find_loop_opening(facts: Facts, first: int, last: int) -> range:
+    """Return the positions of the turn that opens the tool loop which goes on after the span, if it has to stay.
+
+    A loop that began with signed thinking must still begin so (Anthropic: "a final assistant message must start with
+    a thinking block"). It has to stay if the span holds it and the first turn after the span begins otherwise.
+    """
+    items = facts.items
+    after = last + 1
+    while after < len(items) and items[after].role == "system":
+        after += 1
+    if after == len(items) or items[after].role != "assistant" or items[after].bound:
+        return range(0)
+    asked = max((at for at in facts.users if at < after), default=-1)
+    begin = next((at for at in range(asked + 1, after) if items[at].role == "assistant"), after)
+    if not items[begin].bound or begin < first:
+        return range(0)
+    return range(begin, facts.turn_start(items[begin].turn + 1))
 
 
 def is_open(facts: Facts, at: int) -> bool:
