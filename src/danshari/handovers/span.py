@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from danshari.analysis.facts import Facts
 from danshari.core.edits import Effects, Fold, digest_items
+from danshari.core.handover import PASTE_LIMIT
 from danshari.core.policy import Policy
-from danshari.handovers.user_words import PASTE_LIMIT
 from danshari.planning.laws import find_loop_opening, is_open, is_protected
 
 MAX_KEPT_MEDIA = 3

@@ -9,13 +9,11 @@ from danshari.analysis.facts import Facts
 from danshari.analysis.identifiers import find_names
 from danshari.analysis.lines import text_ends
 from danshari.analysis.markers import Markers, split_sentences
-from danshari.core.handover import Point
+from danshari.core.handover import PASTE_LIMIT, Point
 from danshari.core.handover_markdown import Phrases, find_handover_span
 from danshari.core.text import lazy_pattern
 from danshari.handovers.claims import claim_key
 
-PASTE_LIMIT = 8_000
-"""Characters; a longer user text is an outsized paste: its two ends are quoted, the rest is archived data."""
 _PASTE_KEPT = 2_400
 _LONG_LINE = 300
 """Characters; a longer line is chosen from sentence by sentence."""

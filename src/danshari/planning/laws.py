@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from danshari.analysis.facts import Facts
 from danshari.core.edits import Drop, Edit, Fold, Replace
+from danshari.core.handover import PASTE_LIMIT
 from danshari.core.items import Item
 from danshari.core.placeholder import is_compacted_text
 from danshari.core.policy import Policy
@@ -40,8 +41,9 @@ def _check_replacement(edit: Replace, facts: Facts, policy: Policy) -> tuple[str
     """Return (law, reason) if replacing the item breaks a law, else None.
 
     The target must exist, and the text must be valid UTF-8. Reasoning may only be removed, and not in
-    the newest turn while a tool loop is open. Of other items only calls and results may change: not in
-    the newest round, not protected or pinned, not compacted already, not still running. The text must
+    the newest turn while a tool loop is open. Of other items only calls and results may change, and for
+    want of room outsized pastes: not in the newest round, not protected or pinned, not compacted
+    already, not still running. The text must
     be shorter by the policy's margin, and call arguments must stay a JSON object.
     """
     at = facts.index.get(edit.id)
@@ -55,7 +57,8 @@ def _check_replacement(edit: Replace, facts: Facts, policy: Policy) -> tuple[str
             return "reasoning", "a reasoning block stays whole or leaves"
         held = item.turn >= facts.turn and not facts.is_tool_loop_closed()
         return ("newest round", "it belongs to the newest turn") if held else None
-    if item.kind not in ("call", "result"):
+    paste = edit.reason == "room" and item.kind == "text" and item.role == "user" and len(item.text) > PASTE_LIMIT
+    if item.kind not in ("call", "result") and not paste:
         return "user words", "only calls and results may be replaced"
     if item.turn >= facts.turn and at < facts.first_sight:
         return "newest round", "it belongs to the newest turn"
