@@ -32,7 +32,7 @@ from danshari.handovers.ladder import (
 )
 from danshari.handovers.span import HandoverSpan, make_fold, newest_messages_start
 from danshari.handovers.survival import measure_survival
-from danshari.handovers.validate import CheckContext, collect_names
+from danshari.handovers.validate import LONG_LINE, CheckContext, collect_names
 from danshari.pipeline import masking
 from danshari.pipeline.state import MajorResult, Pipeline
 from danshari.pipeline.summarize import SummaryContext, flatten_items
@@ -282,6 +282,12 @@ class HandoverDraft:
             limit=self._max_summary_chars,
             markers=markers,
             languages=data.load_phrases(),
+            lines=frozenset(
+                line.strip()
+                for at in (self.span.places if asks else ())
+                for line in items[at].text.split("\n")
+                if len(line) >= LONG_LINE
+            ),
             mask=masking.mask_secrets if self.run.settings.policy.handover.mask_secrets else str,
         )
 
@@ -355,7 +361,7 @@ class HandoverDraft:
             major.notes.append(why)
             return major
         text = self._render_text(document)
-        fold = make_fold(facts, span, text, why=self.why)
+        fold = make_fold(facts, span, text, why=self.why, policy=run.settings.policy)
         if broken := check_edit(fold, facts, run.settings.policy):
             major.notes.append(f"no major compaction: {broken.law}: {broken.why}")
             return major
