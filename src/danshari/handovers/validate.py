@@ -26,7 +26,7 @@ _MAX_ECHO = 0.5
 """Share of the prompt's lines that an answer may repeat."""
 _NUMBER = lazy_pattern(r"\d{3,}")
 """Numbers that must stand in the conversation."""
-_FENCED = lazy_pattern(r"\A\s*```(?:json)?\s*\n(.*?)\n?```\s*\Z", re.DOTALL)
+_FENCED = lazy_pattern(r"\A\s*```(?:json)?(?>\s*\n)(.*?)\n?```\s*\Z", re.DOTALL)
 _THOUGHT = lazy_pattern(r"<(think|thinking|analysis|scratchpad)>.*?(?:</\1>|\Z)", re.DOTALL)
 
 
