@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from danshari.core.text import lazy_pattern
+from danshari.core.text import BlockPattern, lazy_pattern
 
 _SENTENCE = lazy_pattern(r"(?<=[.!?。！？；])\s+|(?<=[。！？；])|\n+")
 _BULLET = lazy_pattern(r"^\s*(?:[-*+•]|\d+[.)])\s+")
@@ -35,7 +35,7 @@ class Markers:
     """The patterns of `data/markers.toml`, compiled."""
 
     machine: re.Pattern[str]
-    blocks: re.Pattern[str]
+    blocks: BlockPattern
     imperative: re.Pattern[str]
     running: re.Pattern[str]
     ended: re.Pattern[str]

@@ -17,6 +17,7 @@ from danshari.core.handover_markdown import (
     parse_handover,
     render_handover,
 )
+from danshari.core.text import ShownText
 from danshari.handovers.claims import next_step, standing_claims
 from danshari.handovers.file_views import archive_index, last_file_views
 from danshari.handovers.fit import fit_document
@@ -164,10 +165,11 @@ def _remove_visible(document: Handover, visible: str) -> Handover:
     """Remove points that are visible beside the document anyway."""
     if not visible:
         return document
+    shown = ShownText(visible)
     fields = {
         name: points
         if name in ("words", "todo", "files", "handles")
-        else tuple(p for p in points if p.text not in visible)
+        else tuple(p for p in points if p.text not in shown)
         for name, points in document.fields.items()
     }
     return Handover(language=document.language, fields=fields)

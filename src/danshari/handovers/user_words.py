@@ -11,7 +11,7 @@ from danshari.analysis.lines import text_ends
 from danshari.analysis.markers import Markers, split_sentences
 from danshari.core.handover import PASTE_LIMIT, Point
 from danshari.core.handover_markdown import Phrases, find_handover_span
-from danshari.core.text import lazy_pattern
+from danshari.core.text import ShownText, lazy_pattern
 from danshari.handovers.claims import claim_key
 
 _PASTE_KEPT = 2_400
@@ -50,9 +50,12 @@ def label_requests(words: Sequence[Point], phrases: Phrases, *, first: bool, las
 
 def strip_handovers(text: str) -> str:
     """Remove rendered hand-overs from a text."""
-    while span := find_handover_span(text):
-        text = text[: span[0]].rstrip("\n") + text[span[1] :]
-    return text
+    kept: list[str] = []
+    at = 0
+    while span := find_handover_span(text, at):
+        kept.append(text[at : span[0]].rstrip("\n"))
+        at = span[1]
+    return "".join([*kept, text[at:]])
 
 
 def _shorten_paste(text: str, recall: str, phrases: Phrases) -> str:
@@ -68,6 +71,7 @@ def binding_rules(facts: Facts, places: Iterable[int], markers: Markers, known: 
     """Quote binding lines of system prompts and machine-made reminders that `known` does not contain."""
     found: list[Point] = []
     said: set[str] = set()
+    shown = ShownText(known)
     for at in places:
         item = facts.items[at]
         if item.kind != "text" or item.role not in ("system", "user"):
@@ -76,7 +80,7 @@ def binding_rules(facts: Facts, places: Iterable[int], markers: Markers, known: 
         if item.role == "user":
             blocks = markers.blocks.findall(text)
             text = "\n".join(blocks) if blocks else ""
-        lines = [line for line in markers.binding_lines(text) if line.strip() not in said and line.strip() not in known]
+        lines = [line for line in markers.binding_lines(text) if line.strip() not in said and line.strip() not in shown]
         said.update(line.strip() for line in lines)
         if lines:
             found.append(Point(text="\n".join(lines), label=item.role, turn=item.turn, source=(item.id,)))

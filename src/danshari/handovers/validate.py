@@ -30,7 +30,7 @@ _MAX_COPIED = 0.8
 """Share of a prose answer's characters that may be lines copied from the conversation."""
 _NUMBER = lazy_pattern(r"\d{3,}")
 """Numbers that must stand in the conversation."""
-_FENCED = lazy_pattern(r"\A\s*```(?:json)?\s*\n(.*?)\n?```\s*\Z", re.DOTALL)
+_FENCED = lazy_pattern(r"\A\s*```(?:json)?(?>\s*\n)(.*?)\n?```\s*\Z", re.DOTALL)
 _THOUGHT = lazy_pattern(r"<(think|thinking|analysis|scratchpad)>.*?(?:</\1>|\Z)", re.DOTALL)
 
 
