@@ -130,17 +130,27 @@ def _add_line(points: list[Point], line: str, verbatim: bool, headings: Iterable
 
 
 def find_handover_span(text: str) -> tuple[int, int] | None:
-    """Return the (start, end) positions of a rendered document in a text, or None if there is none.
+    """Return the (start, end) positions of the last rendered document in a text, or None if there is none.
 
-    A document has an opening line, headings unless it is empty, and an ending line.
+    A document has an opening line, headings unless it is empty, and an ending line. Only its own opening line stands
+    at the beginning of a line: an opening before it, in words that were never closed, belongs to something else.
     """
-    start = 0 if text.startswith(OPENING) else text.find("\n" + OPENING) + 1
-    if not text.startswith(OPENING, start):
-        return None
-    end = text.find("\n" + ENDING, start)
-    if end < start:
-        return None
-    first, *rest = text[start:end].split("\n")
-    if not _OPENING_LINE.match(first) or (rest and not any(map(_HEADING_LINE.match, rest))):
-        return None
-    return start, end + 1 + len(ENDING)
+    end = text.rfind("\n" + ENDING)
+    while end >= 0:
+        start = _last_opening(text, end)
+        if start < 0:
+            return None
+        first, *rest = text[start:end].split("\n")
+        if _OPENING_LINE.match(first) and (not rest or any(map(_HEADING_LINE.match, rest))):
+            return start, end + 1 + len(ENDING)
+        end = text.rfind("\n" + ENDING, 0, start)
+    return None
+
+
+def _last_opening(text: str, end: int) -> int:
+    """Return where the last opening line before `end` begins, -1 if there is none."""
+    at = end
+    while (at := text.rfind("\n" + OPENING, 0, at)) >= 0:
+        if not text.startswith(ENDING, at + 1):
+            return at + 1
+    return 0 if text.startswith(OPENING) and not text.startswith(ENDING) else -1

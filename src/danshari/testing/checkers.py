@@ -11,7 +11,7 @@ from danshari.compaction import Compaction
 from danshari.core.edits import View
 from danshari.core.items import Item
 from danshari.formats.base import Format
-from danshari.handovers.user_words import PASTE_LIMIT
+from danshari.handovers.user_words import PASTE_LIMIT, spoken_text
 
 
 def view_differences(format: Format, payload: Any, shown: View) -> list[str]:  # noqa: A002
@@ -59,7 +59,7 @@ def find_lost_words(source: Sequence[Any], result: Compaction, format: Format) -
             continue
         if item.text in shown:
             shown.remove(item.text)
-        elif item.role == "system" or not _is_quoted(markers.human_text(item.text), lines):
+        elif item.role == "system" or not _is_quoted(spoken_text(item, markers), lines):
             lost.append(f"{item.role} words lost: {item.text[:60]!r}")
     return lost
 
