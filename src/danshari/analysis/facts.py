@@ -366,8 +366,9 @@ class Facts:
         return any(view < at for view in self.views.get(self.result_file_key(at), ()))
 
     def is_tool_loop_closed(self) -> bool:
-        """Return whether no tool loop is open: the newest item is a user text and no call waits for its result."""
-        return bool(self.items) and not self.pending and self.items[-1].kind == "text" and self.items[-1].role == "user"
+        """Return whether no tool loop is open: the newest item, notes of the system aside, is a user text."""
+        newest = next((item for item in reversed(self.items) if item.role != "system"), None)
+        return newest is not None and not self.pending and (newest.kind, newest.role) == ("text", "user")
 
     def relevant_identifiers(self, at: int, rounds: int = 4) -> set[str]:
         """Return identifiers of the first and newest user text and of what the agent wrote in the last rounds.

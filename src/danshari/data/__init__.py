@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from danshari.analysis.markers import Markers, Runner
 from danshari.analysis.tools import TOOL_KINDS, ToolRow, ToolTable
+from danshari.analysis.user_text import BlockTags
 from danshari.core.line_weights import ScorerWeights, weights_from_dict
 from danshari.core.policy import Policy, make_policy, outdated_fields
 from danshari.core.pricing import ModelInfo, Prices
@@ -223,7 +224,13 @@ def load_markers() -> Markers:
     )  # fmt: skip
     return Markers(
         machine=_compile_any(table["machine"], 0),
-        blocks=_compile_any(table["blocks"], re.DOTALL),
+        tags=BlockTags(
+            data=tuple(tuple(group.split()) for group in table["data_tags"]),
+            notices=tuple(table["notice_tags"]),
+            marks=_compile_any(table["marks"], 0),
+            instructions=_compile_any(table["instructions"], 0),
+            source=_compile_any(table["source"], 0),
+        ),
         handle=re.compile(table["handle"]),
         cues={name: _compile_any(patterns) for name, patterns in table["cues"].items()},
         done=frozenset(table["done"]),

@@ -13,10 +13,10 @@ from danshari.analysis.markers import Markers
 from danshari.core.handover import Handover, Point, merge_handovers
 from danshari.core.handover_markdown import (
     Phrases,
-    find_handover_span,
     parse_handover,
     render_handover,
 )
+from danshari.core.text import ShownText
 from danshari.handovers.claims import next_step, standing_claims
 from danshari.handovers.file_views import archive_index, last_file_views
 from danshari.handovers.fit import fit_document
@@ -27,6 +27,8 @@ from danshari.handovers.user_words import (
     binding_rules,
     choose_user_lines,
     label_requests,
+    own_handover_span,
+    spoken_text,
     user_words,
 )
 from danshari.handovers.work import collect_work
@@ -119,7 +121,7 @@ def draft_document(
     language = wanted.language or conversation_language(facts, markers, tables.languages.values())
     phrases = tables.languages[language]
     words = user_words(facts, places, markers, phrases)
-    users = [at for at in facts.users if markers.human_text(facts.items[at].text).strip()]
+    users = [at for at in facts.users if spoken_text(facts.items[at], markers).strip()]
     inside = set(places)
     words = label_requests(
         words, phrases, first=bool(users) and users[0] in inside, last=bool(users) and users[-1] in inside
@@ -155,8 +157,8 @@ def find_earlier_handover(facts: Facts, places: Sequence[int], tables: Extractio
     """Return the newest hand-over found in the texts of the items themselves, or None."""
     for at in reversed(places):
         item = facts.items[at]
-        if item.kind == "text" and item.role == "user" and find_handover_span(item.text):
-            return parse_handover(item.text, tables.languages)
+        if span := own_handover_span(item, tables.markers):
+            return parse_handover(item.text[slice(*span)], tables.languages)
     return None
 
 
@@ -164,10 +166,11 @@ def _remove_visible(document: Handover, visible: str) -> Handover:
     """Remove points that are visible beside the document anyway."""
     if not visible:
         return document
+    shown = ShownText(visible)
     fields = {
         name: points
         if name in ("words", "todo", "files", "handles")
-        else tuple(p for p in points if p.text not in visible)
+        else tuple(p for p in points if p.text not in shown)
         for name, points in document.fields.items()
     }
     return Handover(language=document.language, fields=fields)

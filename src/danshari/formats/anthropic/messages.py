@@ -8,6 +8,7 @@ from typing import Any
 
 from danshari.core.items import Item, Piece, canonical_json
 from danshari.formats.base import (
+    EMPTY,
     FILE_TOKENS,
     GONE,
     IMAGE_TOKENS,
@@ -46,6 +47,8 @@ class AnthropicMessages(Format):
     name = "anthropic"
     system_key = "system"
     request_fields = frozenset(("system",))
+    can_answer = True
+    system_between = True
 
     def sign(self, message: Message) -> bool:
         """Return whether the message has blocks that only this format has (tools, thinking, cache marks)."""
@@ -181,6 +184,32 @@ class AnthropicMessages(Format):
     def user_message(self, text: str) -> Message:
         """Make a user message with one text block."""
         return {"role": "user", "content": [{"type": "text", "text": text}]}
+
+    def assistant_message(self, text: str) -> Message:
+        """Make a message of the assistant."""
+        return {"role": "assistant", "content": [{"type": "text", "text": text}]}
+
+    def answer(self, call: Piece, text: str) -> Message:
+        """Make a user message with one failed result."""
+        block = {"type": "tool_result", "tool_use_id": call.call, "content": text, "is_error": True}
+        return {"role": "user", "content": [block]}
+
+    def join_answers(self, messages: list[Any]) -> list[Any]:
+        """Put all results of a turn into one user message."""
+        blocks = [block for message in messages for block in as_plain_value(message)["content"]]
+        return [{"role": "user", "content": blocks}] if blocks else []
+
+    def fill_empty(self, message: Message) -> Message:
+        """Take out blank text blocks; a message without any block gets a word."""
+        content = message.get("content")
+        if isinstance(content, str):
+            return message if content.strip() else {**message, "content": EMPTY}
+        if not isinstance(content, list):
+            return message
+        solid = [b for b in content if not (_block_type(b) == "text" and not str(as_plain_value(b)["text"]).strip())]
+        if len(solid) == len(content) and content:
+            return message
+        return {**message, "content": solid or [{"type": "text", "text": EMPTY}]}
 
     def begins_turn(self, message: Message, before: Message | None) -> bool:
         """Return whether a turn begins. Consecutive assistant messages are one turn, as for the provider."""

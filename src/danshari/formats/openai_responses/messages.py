@@ -60,6 +60,8 @@ class OpenAIResponses(Format):
     name = "openai-responses"
     key = "input"
     system_key = "instructions"
+    can_answer = True
+    answers_follow = False
 
     def sign(self, message: Message) -> bool:
         """Return whether the item has a type or content part that only this format has."""
@@ -190,6 +192,20 @@ class OpenAIResponses(Format):
     def user_message(self, text: str) -> Message:
         """Make a user message item."""
         return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+
+    def assistant_message(self, text: str) -> Message:
+        """Make a message of the assistant."""
+        return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+
+    def answer(self, call: Piece, text: str) -> Message:
+        """Make an output item."""
+        kind = "function_call" if call.raw is None else "custom_tool_call"
+        return {"type": f"{kind}_output", "call_id": call.call, "output": text}
+
+    def fill_empty(self, message: Message) -> Message:
+        """Fill an output that is missing."""
+        missing = message.get("type") in OUTPUT_FIELDS and message.get("output") is None
+        return {**message, "output": ""} if missing else message
 
     def build(self, items: Sequence[Item], lost: list[str] | None = None) -> list[Any]:
         """Build items: one per run of text, per call and per output."""
