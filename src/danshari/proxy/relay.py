@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 import aiohttp
 
 from danshari.errors import ArgumentError
+from danshari.proxy.access import refusal
 from danshari.proxy.body.body import read_request_body
 from danshari.proxy.http.overflow import (
     MAX_ERROR_BYTES,
@@ -31,7 +31,6 @@ from danshari.proxy.http.request import (
 )
 from danshari.proxy.http.upstream import (
     OFF_HEADER,
-    TOKEN_HEADER,
     UpstreamClient,
     UpstreamTarget,
     choose_upstream,
@@ -90,9 +89,9 @@ class Relay:
             self.metrics.requests.labels(request.wire.name if request.wire else "other", str(request.status)).inc()
 
     async def _answer(self, request: ClientRequest) -> None:
-        """Check the token and handle a request within its limits; errors are sent in the provider's format."""
-        if not self.is_authorized(request.headers):
-            await request.refuse(401, f"send this proxy's token as {TOKEN_HEADER}")
+        """Check who asks, and handle a request within its limits; errors are sent in the provider's format."""
+        if refused := refusal(self.settings, request.headers):
+            await request.refuse(*refused)
             return
         try:
             target = choose_upstream(request, self.settings.upstreams)
@@ -113,11 +112,6 @@ class Relay:
             )
         except ClientGone:
             self.metrics.disconnects.inc()
-
-    def is_authorized(self, headers: dict[str, str]) -> bool:
-        """Return whether the headers carry the token, or none is required."""
-        token = self.settings.token
-        return not token or hmac.compare_digest(headers.get(TOKEN_HEADER, "").encode(), token.encode())
 
     async def _pass_through(self, request: ClientRequest, target: UpstreamTarget) -> None:
         """Pass a request through unchanged, streaming its body."""
@@ -149,6 +143,8 @@ class Relay:
             return "too large to be read"
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             return "a compressed body"
+        if request.headers.get("authorization", "").startswith("AWS4-"):
+            return "a signed body"
         kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
         return "" if kind.endswith("json") else "not JSON"
 
@@ -164,7 +160,7 @@ class Relay:
             body = await _run_by_size(len(raw), read_request_body, raw, request.wire, similar)
             if isinstance(body, str):
                 return OutgoingRequest(data=raw, untouched=body)
-            client = identify_client(request.wire, request, body.values)
+            client = identify_client(request.wire, request, body.values, self.settings.owner)
             outgoing.session, outgoing.body = await self.sessions.find(client, body), body
             outgoing.model = client.model
             await self._compact(request, target, outgoing)

@@ -12,7 +12,7 @@ from danshari import Compactor
 from danshari.archive.location import open_archive
 from danshari.core.recall_tools import READ_TOOL
 from danshari.formats import find_format
-from danshari.proxy.sessions.registry import client_session_key, hash_credential
+from danshari.proxy.sessions.registry import client_session_key, hash_credentials
 from danshari.testing import Call, Turn, conversation
 from tests.support.proxy import PATHS, Pair, body_of, make_pair, round_by_round, work
 from tests.support.recalls import TOOL
@@ -82,7 +82,7 @@ def test_tenants_that_archived_the_same_text_each_find_it(tmp_path: Path) -> Non
         names = [keeper.name for keeper in pair.app.state.sessions.all_branches()]
     digest = json.dumps(sent).split("archived as ")[1][:12]
     places = [(name, "") for name in names]
-    places += [("another", f"proxy/{hash_credential(tenant)}") for tenant in tenants]
+    places += [("another", f"proxy/{hash_credentials(tenant)}") for tenant in tenants]
     with open_archive(tmp_path / "a.db") as archive:
         for session, project in [*places, ("another", "elsewhere")]:  # later: no conversation holds the text any more
             alone = Compactor("balanced", archive=archive, session=session, project=project, confined=True)

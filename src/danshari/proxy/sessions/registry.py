@@ -19,6 +19,7 @@ from danshari.archive.base import Archive
 from danshari.compactor import Compactor
 from danshari.core.items import hash_strings
 from danshari.data.agents import detect_agent, session_headers
+from danshari.data.vendors import find_credentials
 from danshari.formats import Format
 from danshari.formats.api import ProviderApi
 from danshari.proxy.body.body import RequestBody
@@ -48,15 +49,15 @@ _MAX_INLINE_MESSAGES = 4
 """New messages of a known body up to which they are."""
 
 
-def identify_client(wire: Format, request: ClientRequest, values: Mapping[str, Any]) -> ClientIdentity:
-    """Return what a request tells about its sender."""
+def identify_client(wire: Format, request: ClientRequest, values: Mapping[str, Any], owner: str = "") -> ClientIdentity:
+    """Return what a request tells about its sender. `owner` is the one tenant, if the proxy has only one."""
     headers, api = request.headers, wire.api
     model = api.model_of(request.path, values)
     window = api.wide_window(headers)
     return ClientIdentity(
         wire=wire,
         model=model,
-        tenant=hash_credential(api.credential(headers, request.query)),
+        tenant=hash_credentials(*([owner] if owner else find_credentials(request.named_headers, request.query))),
         key=client_session_key(api, headers, values),
         agent=detect_agent(headers),
         window=window if window and data.find_model(model or None).window < window else None,
@@ -64,9 +65,12 @@ def identify_client(wire: Format, request: ClientRequest, values: Mapping[str, A
     )
 
 
-def hash_credential(credential: str) -> str:
-    """Return a short hash, which keeps tenants' sessions apart; "" if none was sent. The credential is not stored."""
-    return hash_strings("credential", credential)[:8] if credential else ""
+def hash_credentials(*credentials: str) -> str:
+    """Return a hash of a request's credentials, which keeps tenants' sessions apart; "" if it has none.
+
+    The credentials are not stored.
+    """
+    return hash_strings("credential", *credentials) if credentials else ""
 
 
 def client_session_key(api: ProviderApi, headers: Mapping[str, str], values: Mapping[str, Any]) -> str:
