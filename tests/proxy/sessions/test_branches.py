@@ -105,6 +105,23 @@ def test_branches_are_found_again_after_a_restart(tmp_path: Path) -> None:
     assert find_format("openai-chat").check(sent["two"]) == []
 
 
+@pytest.mark.parametrize("format_name", PATHS)
+def test_two_proxies_on_one_session_read_the_newer_ledger(tmp_path: Path, format_name: str) -> None:
+    """Whichever gets a request, it goes upstream as one proxy alone would have sent it."""
+    messages, wire = work(14, format_name), find_format(format_name)
+    for pair in make_pair(archive=str(tmp_path / "alone.db")):
+        alone = round_by_round(pair, format_name, messages)
+    cuts = [n for n in range(1, len(messages)) if wire.begins_turn(messages[n], messages[n - 1])]
+    for one in make_pair(archive=str(tmp_path / "a.db")):
+        for two in make_pair(archive=str(tmp_path / "a.db")):
+            for number, cut in enumerate([*cuts, len(messages)]):
+                pair = (one, one, two)[number % 3]
+                _, headers, _ = pair.client.post(PATHS[format_name], body_of(format_name, messages[:cut]))
+                assert "x-danshari-fault" not in headers, headers
+            assert json.loads(pair.upstream.requests[-1].raw)[wire.key] == alone
+            assert len({s.name for p in (one, two) for s in p.app.state.sessions.all_branches()}) == 1
+
+
 @pytest.mark.parametrize(
     ("headers", "values", "key"),
     [

@@ -89,7 +89,7 @@ class SessionRegistry:
     def __init__(self, settings: Settings, archive: Archive | None) -> None:
         self.settings, self._archive = settings, archive
         self._kept: OrderedDict[str, ProxySession] = OrderedDict()
-        self._stored = BranchIndex(archive)
+        self._stored = BranchIndex(archive, shared=settings.archive != ":memory:")
         self._beginning = asyncio.Lock()
         self.policy = data.load_policy(settings.policy)
 
@@ -196,10 +196,27 @@ class SessionRegistry:
         return name
 
     def _create_session(self, name: str, scope: Scope, client: ClientIdentity) -> ProxySession:
-        """Create a branch with its compactor, which takes up what the archive holds under its name."""
+        """Create a branch, which takes up what the archive holds under its name."""
         model = ClientModel(client.wire) if self.settings.handover == "model" else None
+        version = self._stored.version(name)
+        compactor = self._create_compactor(name, client, model)
+        return ProxySession(
+            name=name, wire=client.wire, compactor=compactor, client=client, window=client.window, client_model=model,
+            recalls=self._create_recalls(name, client, compactor), scope=scope, stored=self._stored, version=version,
+            reload=self._reload,
+        )  # fmt: skip
+
+    def _reload(self, session: ProxySession) -> None:
+        """Give a branch a new compactor and recalls, with what the archive holds."""
+        session.version = self._stored.version(session.name)
+        session.compactor = self._create_compactor(session.name, session.client, session.client_model)
+        session.recalls = self._create_recalls(session.name, session.client, session.compactor)
+        session.window = session.client.window
+
+    def _create_compactor(self, name: str, client: ClientIdentity, model: ClientModel | None) -> Compactor:
+        """Create the compactor of a branch."""
         owner = client.tenant or name  # without a credential nothing is shared
-        compactor = Compactor(
+        return Compactor(
             self.policy,
             model=client.model or None,
             window=client.window,
@@ -210,13 +227,12 @@ class SessionRegistry:
             format=client.wire.name,
             summarizer=model.summarizer() if model else None,
         )
-        recalls = None
-        if self.settings.recall != "off":
-            recalls = SessionRecalls(client.wire, compactor, self._archive, name)
-        return ProxySession(
-            name=name, wire=client.wire, compactor=compactor, client=client, window=client.window, client_model=model,
-            recalls=recalls, scope=scope, stored=self._stored,
-        )  # fmt: skip
+
+    def _create_recalls(self, name: str, client: ClientIdentity, compactor: Compactor) -> SessionRecalls | None:
+        """Create the recalls of a branch; None where they are switched off."""
+        if self.settings.recall == "off":
+            return None
+        return SessionRecalls(client.wire, compactor, self._archive, name)
 
 
 def main_branch_name(root: str) -> str:
