@@ -84,10 +84,6 @@ class ProviderApi:
         """Return the headers that carry a key."""
         return {"authorization": f"Bearer {key}"} if key else {}
 
-    def credential(self, headers: Mapping[str, str], query: str) -> str:  # noqa: ARG002
-        """Return the credential that a client sent; "" if there is none."""
-        return headers.get("authorization") or headers.get("api-key") or ""
-
     def session_key(self, values: Mapping[str, Any]) -> str:
         """Return the client's own name of its session, if the request's fields carry one."""
         key = values.get("prompt_cache_key")

@@ -21,6 +21,7 @@ except ImportError as missing:
     raise MissingExtra(missing.name or "starlette", "proxy") from None
 
 from danshari import data
+from danshari.proxy.access import refusal
 from danshari.proxy.indexer import BackgroundIndexer
 from danshari.proxy.observe.accounting import UsageRecorder
 from danshari.proxy.observe.metrics import ProxyMetrics
@@ -47,14 +48,14 @@ def create_app(settings: Settings | None = None) -> Starlette:
         await relay.close()
 
     async def page(request: Request) -> Response:
-        return restrict_access(relay, request, HTMLResponse(data.package_text("proxy.html")))
+        return restrict_access(settings, request, HTMLResponse(data.package_text("proxy.html")))
 
     async def status(request: Request) -> Response:
-        return restrict_access(relay, request, JSONResponse(proxy_status(settings, sessions)))
+        return restrict_access(settings, request, JSONResponse(proxy_status(settings, sessions)))
 
     async def metrics(request: Request) -> Response:
         return restrict_access(
-            relay, request, Response(recorder.metrics.render(sessions), media_type="text/plain; version=0.0.4")
+            settings, request, Response(recorder.metrics.render(sessions), media_type="text/plain; version=0.0.4")
         )
 
     async def health(_: Request) -> Response:
@@ -71,18 +72,10 @@ def create_app(settings: Settings | None = None) -> Starlette:
     return app
 
 
-def restrict_access(relay: Relay, request: Request, response: Response) -> Response:
-    """Return the response only to callers that may see the proxy's own pages.
-
-    The token is checked where one is set. A proxy on loopback also requires a loopback host name in the URL, against
-    DNS rebinding.
-    """
-    if not relay.is_authorized({**dict(request.headers), **dict(request.query_params)}):
-        return PlainTextResponse("send this proxy's token as x-danshari-token\n", status_code=401)
-    name = request.url.hostname or ""
-    if not relay.settings.is_public and name not in ("127.0.0.1", "localhost", "::1", "testserver"):
-        return PlainTextResponse("ask for this page by the address 127.0.0.1\n", status_code=421)
-    return response
+def restrict_access(settings: Settings, request: Request, response: Response) -> Response:
+    """Return the response only to callers that may use the proxy; a token may stand in the URL too."""
+    refused = refusal(settings, {**dict(request.query_params), **dict(request.headers)})
+    return PlainTextResponse(f"{refused[1]}\n", status_code=refused[0]) if refused else response
 
 
 def open_proxy_archive(settings: Settings) -> Archive:

@@ -41,6 +41,8 @@ class RequestDecider:
             return "too large to be read"
         if known_codings(request.headers.get("content-encoding", "")) is None:
             return "an unknown content encoding"
+        if request.headers.get("authorization", "").startswith("AWS4-"):
+            return "a signed body"
         kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
         return "" if kind.endswith("json") else "not JSON"
 
@@ -64,7 +66,7 @@ class RequestDecider:
             if isinstance(body, str):
                 outgoing.untouched = body
                 return outgoing
-            client = identify_client(request.wire, request, body.values)
+            client = identify_client(request.wire, request, body.values, self.settings.owner)
             outgoing.session, outgoing.body = await self.sessions.find(client, body), body
             outgoing.model = client.model
             await self.compact(request, target, outgoing)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import TypeVar
 import aiohttp
 
 from danshari.errors import ArgumentError
+from danshari.proxy.access import refusal
 from danshari.proxy.deciding import RequestDecider, outgoing_headers, run_by_size
 from danshari.proxy.http.overflow import (
     MAX_ERROR_BYTES,
@@ -30,7 +30,6 @@ from danshari.proxy.http.request import (
     run_until_disconnect,
 )
 from danshari.proxy.http.upstream import (
-    TOKEN_HEADER,
     UpstreamClient,
     UpstreamTarget,
     choose_upstream,
@@ -94,9 +93,9 @@ class Relay:
             self.metrics.requests.labels(request.wire.name if request.wire else "other", str(request.status)).inc()
 
     async def _answer(self, request: ClientRequest) -> None:
-        """Check the token and handle a request within its limits; errors are sent in the provider's format."""
-        if not self.is_authorized(request.headers):
-            await request.refuse(401, f"send this proxy's token as {TOKEN_HEADER}")
+        """Check who asks, and handle a request within its limits; errors are sent in the provider's format."""
+        if refused := refusal(self.settings, request.headers):
+            await request.refuse(*refused)
             return
         if request.wants_websocket:
             await request.refuse(426, "this proxy speaks HTTP only: send the request as a POST")
@@ -120,11 +119,6 @@ class Relay:
             )
         except ClientGone:
             self.metrics.disconnects.inc()
-
-    def is_authorized(self, headers: dict[str, str]) -> bool:
-        """Return whether the headers carry the token, or none is required."""
-        token = self.settings.token
-        return not token or hmac.compare_digest(headers.get(TOKEN_HEADER, "").encode(), token.encode())
 
     async def _pass_through(self, request: ClientRequest, target: UpstreamTarget) -> None:
         """Pass a request through unchanged, streaming its body."""

@@ -32,12 +32,16 @@ class Settings:
     )
     archive: str = option("", "the archive's file; empty: the user's; `:memory:`: nothing is kept")
     project: str = option("", "project under which originals are archived")
+    owner: str = option(
+        "", "who alone uses this proxy: refreshed and further credentials are then the same tenant; empty: each is one"
+    )
     recall: RecallMode = option(
         "auto", "recall tools: auto: for clients with tools of their own that are not known to check them; on; off"
     )
     handover: HandoverAuthor = option(
         "code", "who writes hand-overs: code; model: the client's own model, with the client's own key"
     )
+    hosts: str = option("", "further names by which a proxy on loopback may be called, separated by commas")
     off: bool = option(False, "pass everything through untouched")
     token: str = option("", "what clients must send as `x-danshari-token`; needed beyond loopback")
     largest: int = option(200_000_000, "bytes of a request beyond which it is refused with 413")
@@ -53,6 +57,11 @@ class Settings:
     def is_public(self) -> bool:
         """Whether the proxy can be reached from other machines."""
         return self.host not in LOOPBACK_HOSTS
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """The names in `hosts`."""
+        return tuple(filter(None, (name.strip().lower() for name in self.hosts.split(","))))
 
     def validate(self) -> Settings:
         """Return these settings if they are valid; raises ArgumentError otherwise."""

@@ -12,7 +12,7 @@ from danshari import Compactor
 from danshari.archive.location import open_archive
 from danshari.core.recall_tools import READ_TOOL
 from danshari.formats import find_format
-from danshari.proxy.sessions.registry import client_session_key, hash_credential
+from danshari.proxy.sessions.registry import client_session_key, hash_credentials
 from danshari.testing import Call, Turn, conversation
 from tests.support.proxy import PATHS, Pair, body_of, make_pair, round_by_round, work
 from tests.support.recalls import TOOL
@@ -82,7 +82,7 @@ def test_tenants_that_archived_the_same_text_each_find_it(tmp_path: Path) -> Non
         names = [keeper.name for keeper in pair.app.state.sessions.all_branches()]
     digest = json.dumps(sent).split("archived as ")[1][:12]
     places = [(name, "") for name in names]
-    places += [("another", f"proxy/{hash_credential(tenant)}") for tenant in tenants]
+    places += [("another", f"proxy/{hash_credentials(tenant)}") for tenant in tenants]
     with open_archive(tmp_path / "a.db") as archive:
         for session, project in [*places, ("another", "elsewhere")]:  # later: no conversation holds the text any more
             alone = Compactor("balanced", archive=archive, session=session, project=project, confined=True)
@@ -103,6 +103,23 @@ def test_branches_are_found_again_after_a_restart(tmp_path: Path) -> None:
             pair.client.post(PATHS["openai-chat"], body_of("openai-chat", messages))
             assert json.loads(pair.upstream.requests[-1].raw)["messages"] == sent[name], name
     assert find_format("openai-chat").check(sent["two"]) == []
+
+
+@pytest.mark.parametrize("format_name", PATHS)
+def test_two_proxies_on_one_session_read_the_newer_ledger(tmp_path: Path, format_name: str) -> None:
+    """Whichever gets a request, it goes upstream as one proxy alone would have sent it."""
+    messages, wire = work(14, format_name), find_format(format_name)
+    for pair in make_pair(archive=str(tmp_path / "alone.db")):
+        alone = round_by_round(pair, format_name, messages)
+    cuts = [n for n in range(1, len(messages)) if wire.begins_turn(messages[n], messages[n - 1])]
+    for one in make_pair(archive=str(tmp_path / "a.db")):
+        for two in make_pair(archive=str(tmp_path / "a.db")):
+            for number, cut in enumerate([*cuts, len(messages)]):
+                pair = (one, one, two)[number % 3]
+                _, headers, _ = pair.client.post(PATHS[format_name], body_of(format_name, messages[:cut]))
+                assert "x-danshari-fault" not in headers, headers
+            assert json.loads(pair.upstream.requests[-1].raw)[wire.key] == alone
+            assert len({s.name for p in (one, two) for s in p.app.state.sessions.all_branches()}) == 1
 
 
 @pytest.mark.parametrize(

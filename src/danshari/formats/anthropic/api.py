@@ -49,10 +49,6 @@ class AnthropicApi(ProviderApi):
         """Return the version header, and the key if there is one."""
         return {"anthropic-version": _VERSION, **({"x-api-key": key} if key else {})}
 
-    def credential(self, headers: Mapping[str, str], query: str) -> str:  # noqa: ARG002
-        """Return the bearer token or key that a client sent."""
-        return headers.get("authorization") or headers.get("x-api-key") or headers.get("api-key") or ""
-
     def session_key(self, values: Mapping[str, Any]) -> str:
         """Return the session in `metadata.user_id`, as Claude Code writes it."""
         metadata = values.get("metadata")

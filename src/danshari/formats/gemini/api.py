@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
-from urllib.parse import parse_qs
 
 from danshari.core.recall_tools import ToolDefinition
 from danshari.core.summary import Reply, Request
@@ -72,14 +71,6 @@ class GeminiApi(ProviderApi):
     def auth_headers(self, key: str) -> dict[str, str]:
         """Return the key's header."""
         return {"x-goog-api-key": key} if key else {}
-
-    def credential(self, headers: Mapping[str, str], query: str) -> str:
-        """Return the key that a client sent, in a header or in the URL."""
-        return (
-            headers.get("x-goog-api-key")
-            or headers.get("authorization")
-            or next(iter(parse_qs(query).get("key", ())), "")
-        )
 
     def offers_recall(self, values: Mapping[str, Any], url: str) -> bool:
         """Return whether functions are declared and a stream, if any, is one of events (`alt=sse`, as SDKs ask for).

@@ -71,6 +71,11 @@ class ClientRequest:
         return "websocket" in (self.headers.get("upgrade") or self.headers.get(UPGRADE_HEADER) or "").lower()
 
     @property
+    def named_headers(self) -> list[tuple[str, str]]:
+        """Every header with its name in lower case, repeated ones too."""
+        return [(k.decode("latin-1").lower(), v.decode("latin-1")) for k, v in self.raw_headers]
+
+    @property
     def has_body(self) -> bool:
         """Whether the request has a body."""
         return "content-length" in self.headers or "transfer-encoding" in self.headers

@@ -16,6 +16,7 @@ import aiohttp
 from yarl import URL
 
 from danshari.data.agents import SESSION_HEADER
+from danshari.data.vendors import foreign_mark, load_vendors
 from danshari.errors import ArgumentError
 from danshari.formats import FORMATS
 from danshari.formats.sse import EventSplitter, event_data
@@ -54,9 +55,10 @@ def default_upstreams() -> dict[str, str]:
 
 
 def choose_upstream(request: ClientRequest, upstreams: Mapping[str, str]) -> UpstreamTarget:
-    """Choose the upstream: by header, else by path, else the catch-all, else by format.
+    """Choose the upstream: by header, else by path, else the catch-all, else by whose the request is.
 
-    Only configured upstreams can be named; raises ArgumentError with the known names for any other.
+    Raises ArgumentError for a name that is not known, and for a request that would take a path or a key to the address
+    of another vendor than its own.
     """
     name, path = request.headers.get(UPSTREAM_HEADER, ""), request.path
     if not name and path.startswith(NAMED_UPSTREAM_PATH):
@@ -65,9 +67,39 @@ def choose_upstream(request: ClientRequest, upstreams: Mapping[str, str]) -> Ups
     known = {**default_upstreams(), **upstreams}
     if name and name not in known:
         raise ArgumentError(f"there is no upstream {name!r}; known: {', '.join(sorted(known))}")
-    name = name or (CATCH_ALL_UPSTREAM if CATCH_ALL_UPSTREAM in known else request.implied_format.api.vendor)
+    name = name or (CATCH_ALL_UPSTREAM if CATCH_ALL_UPSTREAM in known else _find_owner(request, path, known))
+    if name not in upstreams and (found := foreign_mark(load_vendors()[name], request.headers)):
+        raise ArgumentError(
+            f"the {found[0]} is for {found[1].title}, and would go to {known[name]}: nothing was sent. "
+            f"{_how_to_configure(found[1].name, path)}"
+        )
     shown = urlsplit(known[name]).netloc if name == CATCH_ALL_UPSTREAM else name
     return UpstreamTarget(name=shown, url=join_url(known[name], path) + (f"?{request.query}" if request.query else ""))
+
+
+def _find_owner(request: ClientRequest, path: str, known: Mapping[str, str]) -> str:
+    """Return the name of the upstream whose vendor a request's marks and path show.
+
+    Raises ArgumentError if that vendor has no address here, or if the path is nobody's that is known.
+    """
+    vendors = load_vendors()
+    implied = request.implied_format.api.vendor
+    order = sorted(vendors.values(), key=lambda vendor: vendor.name != implied)
+    marked = [vendor for vendor in order if not vendor.marks.isdisjoint(request.headers)]
+    owner = next(iter([*marked, *(vendor for vendor in order if vendor.owns_path(path))]), None)
+    if owner is not None and owner.name in known:
+        return owner.name
+    whose = f"a request to {owner.title}" if owner is not None else "of no provider that is known by its paths"
+    name = owner.name if owner is not None else "mine"
+    raise ArgumentError(f"{path} is {whose}: nothing was sent. {_how_to_configure(name, path)}")
+
+
+def _how_to_configure(name: str, path: str) -> str:
+    """Return what to do about a request that no configured upstream takes."""
+    return (
+        f"Start danshari with --upstream URL (takes every request), "
+        f"or with --upstream {name}=URL and send to {NAMED_UPSTREAM_PATH}{name}{path}"
+    )
 
 
 def join_url(base: str, path: str) -> str:

@@ -19,6 +19,7 @@ from danshari.archive.base import Archive
 from danshari.compactor import Compactor
 from danshari.core.items import hash_strings
 from danshari.data.agents import detect_agent, session_headers
+from danshari.data.vendors import find_credentials
 from danshari.formats import Format
 from danshari.formats.api import ProviderApi
 from danshari.proxy.body.body import RequestBody
@@ -48,15 +49,15 @@ _MAX_INLINE_MESSAGES = 4
 """New messages of a known body up to which they are."""
 
 
-def identify_client(wire: Format, request: ClientRequest, values: Mapping[str, Any]) -> ClientIdentity:
-    """Return what a request tells about its sender."""
+def identify_client(wire: Format, request: ClientRequest, values: Mapping[str, Any], owner: str = "") -> ClientIdentity:
+    """Return what a request tells about its sender. `owner` is the one tenant, if the proxy has only one."""
     headers, api = request.headers, wire.api
     model = api.model_of(request.path, values)
     window = api.wide_window(headers)
     return ClientIdentity(
         wire=wire,
         model=model,
-        tenant=hash_credential(api.credential(headers, request.query)),
+        tenant=hash_credentials(*([owner] if owner else find_credentials(request.named_headers, request.query))),
         key=client_session_key(api, headers, values),
         agent=detect_agent(headers),
         window=window if window and data.find_model(model or None).window < window else None,
@@ -64,9 +65,12 @@ def identify_client(wire: Format, request: ClientRequest, values: Mapping[str, A
     )
 
 
-def hash_credential(credential: str) -> str:
-    """Return a short hash, which keeps tenants' sessions apart; "" if none was sent. The credential is not stored."""
-    return hash_strings("credential", credential)[:8] if credential else ""
+def hash_credentials(*credentials: str) -> str:
+    """Return a hash of a request's credentials, which keeps tenants' sessions apart; "" if it has none.
+
+    The credentials are not stored.
+    """
+    return hash_strings("credential", *credentials) if credentials else ""
 
 
 def client_session_key(api: ProviderApi, headers: Mapping[str, str], values: Mapping[str, Any]) -> str:
@@ -85,7 +89,7 @@ class SessionRegistry:
     def __init__(self, settings: Settings, archive: Archive | None) -> None:
         self.settings, self._archive = settings, archive
         self._kept: OrderedDict[str, ProxySession] = OrderedDict()
-        self._stored = BranchIndex(archive)
+        self._stored = BranchIndex(archive, shared=settings.archive != ":memory:")
         self._beginning = asyncio.Lock()
         self.policy = data.load_policy(settings.policy)
 
@@ -192,10 +196,27 @@ class SessionRegistry:
         return name
 
     def _create_session(self, name: str, scope: Scope, client: ClientIdentity) -> ProxySession:
-        """Create a branch with its compactor, which takes up what the archive holds under its name."""
+        """Create a branch, which takes up what the archive holds under its name."""
         model = ClientModel(client.wire) if self.settings.handover == "model" else None
+        version = self._stored.version(name)
+        compactor = self._create_compactor(name, client, model)
+        return ProxySession(
+            name=name, wire=client.wire, compactor=compactor, client=client, window=client.window, client_model=model,
+            recalls=self._create_recalls(name, client, compactor), scope=scope, stored=self._stored, version=version,
+            reload=self._reload,
+        )  # fmt: skip
+
+    def _reload(self, session: ProxySession) -> None:
+        """Give a branch a new compactor and recalls, with what the archive holds."""
+        session.version = self._stored.version(session.name)
+        session.compactor = self._create_compactor(session.name, session.client, session.client_model)
+        session.recalls = self._create_recalls(session.name, session.client, session.compactor)
+        session.window = session.client.window
+
+    def _create_compactor(self, name: str, client: ClientIdentity, model: ClientModel | None) -> Compactor:
+        """Create the compactor of a branch."""
         owner = client.tenant or name  # without a credential nothing is shared
-        compactor = Compactor(
+        return Compactor(
             self.policy,
             model=client.model or None,
             window=client.window,
@@ -206,13 +227,12 @@ class SessionRegistry:
             format=client.wire.name,
             summarizer=model.summarizer() if model else None,
         )
-        recalls = None
-        if self.settings.recall != "off":
-            recalls = SessionRecalls(client.wire, compactor, self._archive, name)
-        return ProxySession(
-            name=name, wire=client.wire, compactor=compactor, client=client, window=client.window, client_model=model,
-            recalls=recalls, scope=scope, stored=self._stored,
-        )  # fmt: skip
+
+    def _create_recalls(self, name: str, client: ClientIdentity, compactor: Compactor) -> SessionRecalls | None:
+        """Create the recalls of a branch; None where they are switched off."""
+        if self.settings.recall == "off":
+            return None
+        return SessionRecalls(client.wire, compactor, self._archive, name)
 
 
 def main_branch_name(root: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -108,6 +108,10 @@ class ProxySession:
     """The branch that this one forked off, until what was decided there is taken over."""
     scope: Scope
     stored: BranchIndex
+    version: int = 0
+    """Number of the state that this process stored or read last."""
+    reload: Callable[[ProxySession], None]
+    """Gives the branch a compactor and recalls with what the archive holds."""
     remembered: tuple[int, bool] = (0, False)
     """Edits, and whether there was an answer, when the trail was stored last."""
 
@@ -134,6 +138,8 @@ class ProxySession:
         """
         body = outgoing.body
         assert body is not None
+        if self.stored.version(self.name) != self.version:
+            self.reload(self)  # another proxy on this archive went on with the session
         self._prepare(body, settings)
         if refused is not None:
             self.record_overflow(refused.counted, refused.limit)
@@ -145,6 +151,7 @@ class ProxySession:
             values = {**values, **fields, body.key: recalls.insert_hops(body.messages, outgoing.hops)}
         result = self.compactor.compact(values, force=True if refused else None)
         self._remember(body.trail)
+        self.version = self.stored.version(self.name)
         outgoing.result, outgoing.fault = result, result.fault
         view = result.messages[body.key] if isinstance(result.messages, Mapping) else result.messages
         hints, changed = api.hint_changes(result.hints, body.values, headers)

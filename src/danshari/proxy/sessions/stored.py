@@ -45,7 +45,9 @@ class StoredMatch(NamedTuple):
 class BranchIndex:
     """The stored branches of all sessions."""
 
-    def __init__(self, archive: Archive | None) -> None:
+    def __init__(self, archive: Archive | None, *, shared: bool = True) -> None:
+        """`shared`: whether other processes may write to the archive too."""
+        self._shared = shared
         self._notes = archive if isinstance(archive, NoteStore) else None
         self._sessions = archive if isinstance(archive, SessionStore) else None
 
@@ -53,6 +55,10 @@ class BranchIndex:
         """Return whether the archive holds nothing under a name."""
         noted = self._notes.load_note(name, _TRAIL)[0] if self._notes is not None else 0
         return not noted and not (self._sessions.session_version(name) if self._sessions is not None else 0)
+
+    def version(self, name: str) -> int:
+        """Return the number of the state that was stored last under a name; 0 if there is none, or no file to share."""
+        return self._sessions.session_version(name) if self._sessions is not None and self._shared else 0
 
     def load(self, name: str) -> list[Stretch]:
         """Return the trail of a stored branch; empty if there is none."""
