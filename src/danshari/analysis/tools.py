@@ -74,8 +74,10 @@ _OTHER = ToolRow(match=(), kind="other")
 class ToolTable:
     """The table of tool kinds; the first row whose glob matches a name wins."""
 
-    def __init__(self, rows: Sequence[ToolRow]) -> None:
+    def __init__(self, rows: Sequence[ToolRow], states: Mapping[str, str] | None = None) -> None:
         self.rows = tuple(rows)
+        self.states = states or {}
+        """Word for the state of an entry in a plan (lower case, spaces) → open, active or done."""
         self._found: dict[str, ToolRow] = {}
 
     def find_row(self, name: str) -> ToolRow:
