@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from danshari.analysis.signals import Signals
-from danshari.core.edits import Edit, edit_to_dict
+from danshari.core.edits import Edit, Mend, edit_to_dict
 
 if TYPE_CHECKING:  # only a major compaction makes these, and their modules cost as much as all others together
     from danshari.core.handover import Handover
@@ -65,6 +65,8 @@ class Compaction:
     """Request fields to send along (bound thinking); empty if none are needed."""
     signals: Signals = field(default_factory=Signals, repr=False)
     """The monitor's reading: phase, density, repeats, forecast, what comes next."""
+    mended: tuple[Mend, ...] = ()
+    """What came in broken and was mended in `messages` so that the provider accepts them."""
     notes: tuple[str, ...] = ()
     fault: str = ""
     """What went wrong inside danshari; the messages are then safe to send all the same."""
@@ -77,7 +79,7 @@ class Compaction:
     @property
     def changed(self) -> bool:
         """Whether the messages to send differ from the caller's."""
-        return self.live > 0
+        return self.live > 0 or bool(self.mended)
 
     def __len__(self) -> int:
         """Return the estimated tokens of the messages to send."""
@@ -109,6 +111,8 @@ class Compaction:
             lines.append(f"held back {edits} ({freed:,.0f} tokens): {pays} not pay yet")
         lines += self._ladder_lines()
         lines += [f"refused {r.law}: {r.why}" for r in self.refused[:3]]
+        lines += [f"mended {mend}" for mend in self.mended[:3]]
+        lines += [f"mended {len(self.mended) - 3} more"] if len(self.mended) > 3 else []
         lines += [f"note: {note}" for note in self.notes]
         if self.fault:
             lines.append(f"fault, failed open: {self.fault}")
@@ -172,6 +176,7 @@ class Compaction:
             "survived": [asdict(s) for s in self.survived],
             "hints": self.hints,
             "signals": self.signals.to_dict(),
+            "mended": [asdict(mend) for mend in self.mended],
             "notes": list(self.notes),
             "fault": self.fault,
         }
@@ -179,6 +184,7 @@ class Compaction:
             data["messages"] = self.messages
         if not texts:
             data["edits"] = [{k: v for k, v in edit.items() if k in _LOGGED_FIELDS} for edit in data["edits"]]
+            data["mended"] = [{"kind": mend.kind, "at": mend.at} for mend in self.mended]
             data["refused"] = [r["law"] for r in data["refused"]]
             data["signals"] = {k: v for k, v in data["signals"].items() if k not in ("files", "failing")}
             data["handover"] = bool(self.handover)

@@ -88,7 +88,7 @@ def test_paths_and_commands_in_brackets_are_explained(tmp_path: Path) -> None:
     assert "Read app/[slug]/page.tsx" in held
 
 
-@pytest.mark.parametrize(("number", "name"), [(6, "hand-over"), (14, "rounds dropped")])
+@pytest.mark.parametrize(("number", "name"), [(5, "hand-over"), (14, "rounds dropped")])
 def test_edits_of_several_rounds_are_told_with_their_rounds(number: int, name: str, tmp_path: Path) -> None:
     more = ("--window", "6000", "--explain", number)
     told = run_danshari("replay", SESSION, *more, DANSHARI_HOME=tmp_path).stdout

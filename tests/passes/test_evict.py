@@ -20,6 +20,6 @@ def test_eviction_drops_whole_rounds_oldest_first_and_says_when_nothing_helps() 
     assert {e.by for e in result.edits} == {"evict"}
     assert result.messages[0] == messages[0]
     assert result.messages[-2:] == messages[-2:]
-    stuck = Compactor(minor, window=4000).compact([{"role": "user", "content": "word " * 9000}])
+    stuck = Compactor(minor, window=4000).compact([{"role": "user", "content": "word " * 1500} for _ in range(6)])
     assert any("cannot fit" in note for note in stuck.notes)
-    assert stuck.messages == [{"role": "user", "content": "word " * 9000}]
+    assert stuck.messages == [{"role": "user", "content": "word " * 1500}] * 6

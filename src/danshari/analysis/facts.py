@@ -79,10 +79,10 @@ class Facts:
         self.call_turns: list[int] = []
         """Turns that made calls, ascending; the length counts rounds with calls."""
         self.turn_at: list[int] = [0]  # turn → position of its first item
-        self.call_of: dict[int, int] = {}
-        self.result_of: dict[int, int] = {}
+        self.call_of, self.result_of = dict[int, int](), dict[int, int]()
         self.pending: dict[int, str] = {}
-        """Position of every call without a result → its id."""
+        """Position of every call of the newest turn without a result → its id."""
+        self.unanswered: dict[int, str] = {}  # the same of earlier turns: the agent went on without it
         self._verdicts: dict[Digest, bool] = {}
         self.acts: dict[int, ToolAction] = {}
         self.weighty: list[int] = []
@@ -127,8 +127,8 @@ class Facts:
         """Add new items; what was known before stays as it is."""
         for item in items:
             at = len(self.items)
-            while len(self.turn_at) <= item.turn:
-                self.turn_at.append(at)
+            if len(self.turn_at) <= item.turn:
+                self._begin_turn(item.turn, at)
             self.items.append(item)
             self.index.setdefault(item.id, at)
             size = self.count.estimate_item(item.kind, item.text, item.weight)
@@ -144,8 +144,15 @@ class Facts:
                 self._add_result(at, item)
             elif item.kind == "text" and item.role == "user":
                 self.users.append(at)
-            if item.call:
+            if item.call or item.program:
                 self._add_to_call(at, item)
+
+    def _begin_turn(self, turn: int, at: int) -> None:
+        """Record where a turn begins; calls that are still open then will hardly be answered any more."""
+        while len(self.turn_at) <= turn:
+            self.turn_at.append(at)
+        self.unanswered.update(self.pending)
+        self.pending.clear()
 
     def _add_call(self, at: int, item: Item) -> None:
         """Record a call: its action, whether it repeats an earlier one, and plans it makes outdated."""
@@ -165,24 +172,32 @@ class Facts:
         self._asked.setdefault(act.key, at)
 
     def _add_to_call(self, at: int, item: Item) -> None:
-        """Extend the span of the call that a piece belongs to: the call itself, its result, media of the result."""
-        if item.kind == "call":
+        """Extend the span of the call that a piece belongs to: the call itself, its result, media of the result.
+
+        What a program calls belongs to the program's own span, which stays or leaves as one.
+        """
+        if item.program in self.newest_spans:
+            span = self.newest_spans[item.program]
+        elif item.kind == "call":
             span = [at, at]
         elif item.kind == "result" and at in self.call_of:
             span = self.spans[self.call_of[at]]
         else:
             span = self.newest_spans.get(item.call, [at, at])
         span[1] = at
-        self.spans[at] = self.newest_spans[item.call] = span
+        self.spans[at] = self.newest_spans[item.call or item.program] = span
 
     def _add_result(self, at: int, item: Item) -> None:
         """Record a result: its call, equal earlier results, and what it says about files and commands."""
-        calls = self._calls.get(item.call)  # ids recur (`call_0` in every turn, one for all): the oldest open call
+        calls = self._calls.get(
+            item.call
+        )  # ids recur (`call_0` in every turn, one for all): the newest turn's oldest open call
         if not calls:
             return
-        call = next((c for c in calls if c in self.pending), calls[-1])
-        self.pending.pop(call, None)
-        if not self.pending.keys() & set(calls):
+        open_calls = self.pending if self.pending.keys() & set(calls) else self.unanswered
+        call = next((c for c in calls if c in open_calls), calls[-1])
+        open_calls.pop(call, None)
+        if not (self.pending.keys() | self.unanswered.keys()) & set(calls):
             calls[:-1] = []  # answered: only the newest can get more
         self.call_of[at] = call
         self.result_of[call] = at
@@ -242,10 +257,7 @@ class Facts:
                     self.overtaken.setdefault(old, Overtaken(at, "written anew later"))
 
     def file_key(self, act: ToolAction) -> str:
-        """Return a key for the action's file; equal keys mean the same file.
-
-        A relative path is prefixed with the number of directory changes so far.
-        """
+        """Return a key for the action's file; before a relative path stands the number of directory changes so far."""
         return f"{self._moved}:{act.path}" if act.relative and self._moved else act.path
 
     def _add_run_result(self, at: int, act: ToolAction, succeeded: bool, good: bool) -> None:
@@ -295,10 +307,7 @@ class Facts:
         return self.plans.newest.get(self.items[at].name) == at
 
     def recent_from(self, rounds: int) -> int:
-        """Return the first turn of the newest `rounds` rounds with calls.
-
-        For 0 rounds it is the turn after the newest.
-        """
+        """Return the first turn of the newest `rounds` rounds with calls; for 0 the turn after the newest."""
         if rounds <= 0:
             return self.turn + 1
         return self.call_turns[-rounds] if len(self.call_turns) >= rounds else 0
@@ -339,10 +348,7 @@ class Facts:
         return sum(at >= since for at in self._again)
 
     def find_repeat_failures(self, since: int) -> list[int]:
-        """Return positions from `since` on of failures of commands that had failed before.
-
-        Only failures with no file changed in between count.
-        """
+        """Return positions from `since` on of failures of commands that failed before, no file changed in between."""
         return [at for at in self._failed_again if at >= since]
 
     def failing_command(self) -> str:
@@ -354,8 +360,9 @@ class Facts:
         return any(view < at for view in self.views.get(self.result_file_key(at), ()))
 
     def is_tool_loop_closed(self) -> bool:
-        """Return whether no tool loop is open: the newest item is a user text and no call waits for its result."""
-        return bool(self.items) and not self.pending and self.items[-1].kind == "text" and self.items[-1].role == "user"
+        """Return whether no tool loop is open: the newest item, notes of the system aside, is a user text."""
+        newest = next((item for item in reversed(self.items) if item.role != "system"), None)
+        return newest is not None and not self.pending and (newest.kind, newest.role) == ("text", "user")
 
     def relevant_identifiers(self, at: int, rounds: int = 4) -> set[str]:
         """Return identifiers of the first and newest user text and of what the agent wrote in the last rounds.

@@ -10,7 +10,7 @@ from danshari.core.text import lazy_pattern
 
 _TOKEN = lazy_pattern(r"[A-Za-z_]\w*(?:[.-]\w+)*|\d[\w-]*")
 _QUOTED = lazy_pattern(r"\"([^\"\\\n]{12,120})\"|'([^'\\\n]{12,120})'|`([^`\\\n]{12,120})`")
-_INNER_CAPITAL = lazy_pattern(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]")
+_INNER_CAPITAL = lazy_pattern(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 
 
 def find_names(text: str, *, quoted: bool = False) -> tuple[str, ...]:

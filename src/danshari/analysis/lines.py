@@ -16,7 +16,7 @@ from danshari.core.text import lazy_pattern
 _ERROR = lazy_pattern(
     r"\b(?:errors?|fail(?:ed|ure|s|ing)?|exception|traceback|panic|fatal|abort(?:ed)?|assert(?:ion)?|denied|refused"
     r"|undefined|unresolved|mismatch|cannot|can't|could not|not found|no such|timed? ?out|killed|segfault|conflict)\b"
-    r"|[A-Z][A-Za-z]+(?:Error|Exception|Warning)\b|^E   |✗|✘|❌|--- FAIL|FAILED|错误|失败|异常|警告",
+    r"|[A-Z][A-Za-z](?:Error|Exception|Warning)\b|^E   |✗|✘|❌|--- FAIL|FAILED|错误|失败|异常|警告",
     re.IGNORECASE,
 )
 _TOTAL = lazy_pattern(
@@ -81,11 +81,14 @@ def _mark_lines(lines: Sequence[str], stems: Sequence[str], pattern: re.Pattern[
     text = "\n".join(lines).lower()
     starts = list(accumulate((len(line.lower()) + 1 for line in lines), initial=0))
     found = [False] * len(lines)
+    searched = bytearray(len(lines))
     for stem in stems:
         at = text.find(stem)
         while at >= 0:
             number = bisect_right(starts, at) - 1
-            found[number] = found[number] or bool(pattern.search(lines[number]))
+            if not searched[number]:
+                searched[number] = 1
+                found[number] = bool(pattern.search(lines[number]))
             at = text.find(stem, starts[number + 1])
     return found
 

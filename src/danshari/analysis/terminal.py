@@ -7,8 +7,9 @@ from itertools import groupby, pairwise
 from danshari.core.text import lazy_pattern
 
 _ANSI = lazy_pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])")
-_PROGRESS = lazy_pattern(r"[^\n\r]*\r(?=[^\n\r])")
-_BACKSPACE = lazy_pattern(r"[^\n\b]\x08")
+_PROGRESS = lazy_pattern(r"(?<![^\n\r])[^\n\r]*+\r(?=[^\n\r])")
+_ERASED = lazy_pattern(r"[^\n\b]\x08")
+_BACKSPACES = lazy_pattern(r"\x08+")
 _MIN_EQUAL_LINES = 4
 """Equal lines in a row from which a run is written as one line and a count."""
 
@@ -22,11 +23,30 @@ def clean_terminal_output(text: str) -> str:
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if "\x08" in text:
-        while (fewer := _BACKSPACE.sub("", text)) != text:
-            text = fewer
+        text = _apply_backspaces(text)
     if "\r" in text:
         text = _PROGRESS.sub("", text.replace("\r\n", "\n"))
     return _collapse_equal_lines(text) if text.count("\n") >= _MIN_EQUAL_LINES else text
+
+
+def _apply_backspaces(text: str) -> str:
+    """Remove every backspace together with the character it takes back; none takes back a line end."""
+    text = _ERASED.sub("", text)  # most of them, fast
+    kept: list[tuple[str, int]] = []  # parts, and how many of each one's characters still stand
+    at = 0
+    for run in _BACKSPACES.finditer(text):
+        if run.start() > at:
+            kept.append((text[at : run.start()], run.start() - at))
+        at, left = run.end(), run.end() - run.start()
+        while left and kept and kept[-1][0][kept[-1][1] - 1] not in "\n\b":
+            part, end = kept.pop()
+            start = max(end - left, part.rfind("\n", max(end - left, 0), end) + 1, 0)
+            left -= end - start
+            if start:
+                kept.append((part, start))
+        if left:
+            kept.append(("\b" * left, left))
+    return "".join([*(part[:end] for part, end in kept), text[at:]])
 
 
 def _collapse_equal_lines(text: str) -> str:

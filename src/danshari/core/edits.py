@@ -27,6 +27,7 @@ Reason = Literal[
 ]  # fmt: skip
 """Why an edit was made, for programs: by `admit` (first row), `elide`, `superseded`, and others. Empty: a pass of the
 caller's own, which says it in `why`."""
+MendKind = Literal["unanswered call", "misplaced result", "stray result", "half surrogate", "empty content"]
 EDIT_FORMAT = 1
 """Format number of stored edits."""
 
@@ -58,6 +59,10 @@ class Fold:
     covers: Digest
     text: str
     keep: tuple[ItemId, ...] = ()
+    alternate: bool = False
+    """Whether it keeps user and assistant taking turns."""
+    apart: bool = False
+    """Whether it stands in a message of its own even behind one of the user's."""
     by: str = ""
     why: str = ""
     seen: ItemId = ItemId("")
@@ -114,6 +119,20 @@ def _reason_in_words(by: str, why: str) -> Reason:
     if by == "admit":
         return "cleaned" if why == "cleaned" else "shown above" if why.startswith("shown again") else "first sight"
     return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mend:
+    """One thing that was mended so that the provider accepts the request."""
+
+    kind: MendKind
+    at: int
+    """Index of the message in the list that was mended."""
+    text: str
+
+    def __str__(self) -> str:
+        """Return `message 4: what (kind)`."""
+        return f"message {self.at}: {self.text} ({self.kind})"
 
 
 def digest_items(items: Iterable[Item]) -> Digest:
@@ -298,4 +317,7 @@ def _targets(edit: Edit, items: Sequence[Item], index: Mapping[ItemId, int]) -> 
     if isinstance(edit, Replace | Restore):
         at = index[edit.id]
         return [] if items[at].kind == "reasoning" else [at]
-    return list(range(index[edit.first], index[edit.last] + 1))
+    first = index[edit.first]
+    if isinstance(edit, Fold) and first > 0:
+        first -= 1  # the hand-over's text is put behind the item before the span
+    return list(range(first, index[edit.last] + 1))

@@ -15,6 +15,9 @@ from danshari.core.items import ItemId
 HANDOVER_FORMAT = 1
 """Format number of a stored or rendered hand-over."""
 
+PASTE_LIMIT = 8_000
+"""Characters; a longer user text is an outsized paste: its two ends are quoted, the rest is archived data."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:

@@ -92,7 +92,7 @@ def parse_handover(text: str, languages: Mapping[str, Phrases]) -> Handover | No
     if opened is None or int(opened.group(1)) > HANDOVER_FORMAT or opened.group(2) not in languages:
         return None
     headings = {heading: name for name, heading in languages[opened.group(2)].headings.items()}
-    fields: dict[str, list[Point]] = {}
+    fields: dict[str, list[_ReadPoint]] = {}
     dropped: dict[str, int] = {}
     name = ""
     for line in lines[1:]:
@@ -106,36 +106,45 @@ def parse_handover(text: str, languages: Mapping[str, Phrases]) -> Handover | No
             _add_line(fields[name], line, FIELD_BY_NAME[name].verbatim, headings)
     return Handover(
         language=opened.group(2),
-        fields={k: tuple(points) for k, points in fields.items() if points},
+        fields={k: tuple(map(_joined_point, points)) for k, points in fields.items() if points},
         dropped=dropped,
         generation=int(opened.group(3)),
     )
 
 
-def _add_line(points: list[Point], line: str, verbatim: bool, headings: Iterable[str]) -> None:
+_ReadPoint = tuple[str, int, list[str]]
+"""Label, turn and lines of a point that is being read."""
+
+
+def _add_line(points: list[_ReadPoint], line: str, verbatim: bool, headings: Iterable[str]) -> None:
     """Add one line of a field to its points."""
     if not verbatim:
         if line.startswith("- "):
-            points.append(Point(text=line[2:]))
+            points.append(("", 0, [line[2:]]))
         elif points:
-            points[-1] = Point(text=f"{points[-1].text}\n{line[2:]}")
+            points[-1][-1].append(line[2:])
         return
     label = _LABEL_LINE.match(line)
     if label:
-        points.append(Point(text="\0", label=label.group(2) or "", turn=int(label.group(1) or 0)))
+        points.append((label.group(2) or "", int(label.group(1) or 0), []))
     elif points:
-        last, line = points[-1], _unescape_markup(line, headings)
-        text = line if last.text == "\0" else f"{last.text}\n{line}"
-        points[-1] = Point(text=text, label=last.label, turn=last.turn)
+        points[-1][-1].append(_unescape_markup(line, headings))
 
 
-def find_handover_span(text: str) -> tuple[int, int] | None:
+def _joined_point(read: _ReadPoint) -> Point:
+    label, turn, lines = read
+    return Point(text="\n".join(lines) if lines else "\0", label=label, turn=turn)
+
+
+def find_handover_span(text: str, until: int | None = None) -> tuple[int, int] | None:
     """Return the (start, end) positions of the last rendered document in a text, or None if there is none.
+
+    What stands from `until` on is not looked at.
 
     A document has an opening line, headings unless it is empty, and an ending line. Only its own opening line stands
     at the beginning of a line: an opening before it, in words that were never closed, belongs to something else.
     """
-    end = text.rfind("\n" + ENDING)
+    end = text.rfind("\n" + ENDING, 0, len(text) if until is None else until)
     while end >= 0:
         start = _last_opening(text, end)
         if start < 0:

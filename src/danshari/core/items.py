@@ -46,6 +46,10 @@ class Item:
     """Tokens of what `text` does not show (images, files, encrypted reasoning)."""
     raw: Any = field(default=None, compare=False, repr=False)
     """The caller's own block for media and opaque items; never changed."""
+    fixed: bool = False
+    """Whether it enables or carries state that only the provider can read (a compaction block, tools added later)."""
+    program: str = ""
+    """Call id of the running program that made this call; its result goes to the program, not to the model."""
 
 
 Conversation = tuple[Item, ...]
@@ -110,6 +114,8 @@ class Piece(NamedTuple):
     body: str | None = None
     """What the digest covers when it is not `text` (canonical arguments, media bytes)."""
     raw: Any = None
+    fixed: bool = False
+    program: str = ""
 
 
 class ItemBuilder:
@@ -143,7 +149,7 @@ class ItemBuilder:
         The id hashes the spine, how often the same content occurred since the last call, the call's id and
         the digest.
         """
-        kind, role, text, name, call, failed, bound, weight, body, raw = piece
+        kind, role, text, name, call, failed, bound, weight, body, raw, fixed, program = piece
         if call and not name:
             name = self._names.get(call, "")
         covered = f"{kind}{role}{len(name)}:{name}{'!' if failed else '.'}{text if body is None else body}"
@@ -170,6 +176,8 @@ class ItemBuilder:
             at=at,
             weight=weight,
             raw=raw,
+            fixed=fixed,
+            program=program,
         )
 
     def _add_call(self, name: str, call: str) -> None:

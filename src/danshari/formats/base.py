@@ -39,6 +39,10 @@ FILE_TOKENS = 3000
 """Tokens of an attached file or audio of unknown size; both providers count per page or second."""
 
 
+CARRY_ON, READ = "Go on.", "I have read the hand-over."
+"""What stands beside a hand-over where the other side is due."""
+EMPTY = "(empty)"
+"""The text put where a provider refuses a message without any."""
 SHAPE_ERRORS = (TypeError, AttributeError, KeyError, ValueError, IndexError)
 """What taking a message of an unexpected shape apart may raise."""
 
@@ -98,6 +102,14 @@ class Format:
     """Where the system prompt stands in a whole request; empty: among the messages."""
     request_fields: ClassVar[frozenset[str]] = frozenset()
     """Fields of a whole request that tell this format from others with the same `key`."""
+    can_answer: ClassVar[bool] = False
+    """Whether messages of its own can be made: `answer`, `fill_empty` and `assistant_message` are there."""
+    answers_follow: ClassVar[bool] = True
+    """Whether results must stand right behind the turn that made the calls, not just anywhere later."""
+    one_answer: ClassVar[bool] = False
+    """Whether all results of a turn must stand in one message."""
+    system_between: ClassVar[bool] = False
+    """Whether a system message may stand between calls and results."""
 
     @property
     def api(self) -> ProviderApi:
@@ -177,6 +189,22 @@ class Format:
     def user_message(self, text: str) -> Any:
         """Make a user message."""
         raise NotImplementedError
+
+    def assistant_message(self, text: str) -> Any:
+        """Make a message of the assistant."""
+        raise NotImplementedError
+
+    def answer(self, call: Piece, text: str) -> Any:
+        """Make the message that answers a call with a failure."""
+        raise NotImplementedError
+
+    def join_answers(self, messages: list[Any]) -> list[Any]:
+        """Return the messages that carry these results of one turn; several in one, where the format does so."""
+        return messages
+
+    def fill_empty(self, message: Any) -> Any:
+        """Return the message with a word where the provider refuses nothing; the same object if all is well."""
+        return message
 
     def begins_turn(self, message: Any, before: Any) -> bool:  # noqa: ARG002
         """Return whether a new assistant turn begins with `message`, which follows `before`."""
@@ -265,16 +293,38 @@ class Format:
 
     def _splice_handovers(self, out: list[Any], shown: View) -> None:
         """Append each hand-over to the user message before it, or insert it as a message of its own."""
-        places = {shown.items[start].at[0]: fold.text for start, (_, fold) in shown.effects.folds.items()}
+        places = {shown.items[start].at[0]: fold for start, (_, fold) in shown.effects.folds.items()}
         for at in sorted(places, reverse=True):
-            before = at - 1
+            fold, before = places[at], at - 1
             while before >= 0 and out[before] is GONE:
                 before -= 1
             message = self.as_message(out[before]) if before >= 0 else None
-            if message is not None and self.is_message(message) and self.is_user(message):
-                out[before] = self.append_text(message, places[at])
+            extends = not fold.apart and message is not None and self.is_message(message) and self.is_user(message)
+            if fold.alternate and self.can_answer:
+                sides = (self._speaker(out[:at][::-1]), self._speaker(out[at:]) or "assistant")
+                if not extends or sides == ("user", "user"):
+                    out[at:at] = self._alternating_messages(fold.text, *sides)
+                    continue
+            if extends:
+                out[before] = self.append_text(message, fold.text)
             else:
-                out.insert(at, self.user_message(places[at]))
+                out.insert(at, self.user_message(fold.text))
+
+    def _speaker(self, messages: Sequence[Any]) -> str:
+        """Return who speaks in the first of the messages that is no call, no result and no system prompt, or ""."""
+        for message in messages:
+            pieces = self.split(message) if message is not GONE else []
+            if pieces and all(p.kind not in ("call", "result") and p.role in ("user", "assistant") for p in pieces):
+                return pieces[0].role
+        return ""
+
+    def _alternating_messages(self, text: str, before: str, after: str) -> list[Any]:
+        """Return the messages of a hand-over between two speakers, so that user and assistant take turns."""
+        if before == "user":
+            made = [self.assistant_message(text)]
+            return made if after == "user" else [*made, self.user_message(CARRY_ON)]
+        made = [self.user_message(text)]
+        return [*made, self.assistant_message(READ)] if after == "user" else made
 
     def is_user(self, message: Any) -> bool:
         """Return whether text can be appended to this message as the user's."""
@@ -288,14 +338,27 @@ def as_plain_value(value: Any) -> Any:
     return value.model_dump(exclude_none=True)
 
 
-def opaque_piece(value: Any, role: Any, call: str = "") -> Piece:
-    """Wrap a value that is not understood as a piece that is carried and counted but never edited."""
+def opaque_piece(value: Any, role: Any, call: str = "", *, fixed: bool = False, program: str = "") -> Piece:
+    """Wrap a value that is not understood as a piece that is carried and counted but never edited.
+
+    One that is `fixed` never leaves either.
+    """
     try:
         body = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
     except (ValueError, RecursionError):
         body = repr(value)
     known: Any = role if isinstance(role, str) and role in ("system", "user", "assistant", "tool") else "user"
-    return Piece(kind="opaque", role=known, text="", call=call, body=body, weight=len(body) // 4, raw=value)
+    return Piece(
+        kind="opaque",
+        role=known,
+        text="",
+        call=call,
+        body=body,
+        weight=len(body) // 4,
+        raw=value,
+        fixed=fixed,
+        program=program,
+    )
 
 
 def media_piece(part: Any, role: Any, weight: int, call: str = "") -> Piece:

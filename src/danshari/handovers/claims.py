@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from danshari.analysis.facts import Facts
 from danshari.analysis.identifiers import find_names
@@ -27,6 +27,8 @@ _VALUE = lazy_pattern(r"(?<![\w-])\d[\d.,:/-]*(?![\w-])|\"[^\"]*\"")
 """What may change without the subject changing: numbers of their own, and quotations."""
 _WORD = lazy_pattern(r"[A-Za-z_]{4,}|[\u4e00-\u9fff]")
 _COMMON = {"with", "that", "this", "from", "have", "will", "been", "into", "then", "when", "they", "their", "there"}
+_MOST_CLAIMS, _MOST_CANCELS = 2_000, 500
+"""Newest claims of a field, and newest cancellations, that are held against each other."""
 _CLAIM_CUES = ("ruled_out", "cancelled", "decision", "conclusion")
 """Cues in the order in which they name a sentence."""
 _FIELD_OF_CUE = {
@@ -91,14 +93,17 @@ def current_claims(points: Iterable[Point], cancels: Iterable[Point] = ()) -> li
     for point in points:
         kept.pop(claim_key(point.text), None)
         kept[claim_key(point.text)] = point
-    standing = list(kept.values())
-    for cancel in cancels:
+    standing = [(point, _claim_words(point.text)) for point in kept.values()]
+    unread = [point for point, _ in standing[:-_MOST_CLAIMS]]
+    standing = standing[-_MOST_CLAIMS:]
+    for cancel in list(cancels)[-_MOST_CANCELS:]:
+        said = _claim_words(cancel.text)
         standing = [
-            p
-            for p in standing
-            if p.turn > cancel.turn or p.text == cancel.text or not _mentions_claim(cancel.text, p.text)
+            (p, words)
+            for p, words in standing
+            if p.turn > cancel.turn or p.text == cancel.text or not _mentions_claim(said, words)
         ]
-    return standing
+    return unread + [point for point, _ in standing]
 
 
 def claim_key(text: str) -> str:
@@ -106,10 +111,9 @@ def claim_key(text: str) -> str:
     return " ".join(_VALUE.sub("#", text.lower() if text.isupper() else text).lower().split())
 
 
-def _mentions_claim(cancel: str, claim: str) -> bool:
-    """Return whether a cancellation mentions a claim: it contains at least 60 % of the claim's words."""
-    words = _claim_words(claim)
-    return len(words) >= 2 and len(words & _claim_words(cancel)) >= 0.6 * len(words)
+def _mentions_claim(cancel: set[str], claim: set[str]) -> bool:
+    """Return whether the words of a cancellation hold at least 60 % of a claim's words."""
+    return len(claim) >= 2 and len(claim & cancel) >= 0.6 * len(claim)
 
 
 def _claim_words(text: str) -> set[str]:
@@ -135,7 +139,7 @@ def next_step(facts: Facts, places: Iterable[int], markers: Markers) -> list[Poi
     return []
 
 
-def told_points(facts: Facts, places: Sequence[int], known: str, *, answers: int, deeds: int) -> list[Point]:
+def told_points(facts: Facts, places: Sequence[int], known: Container[str], *, answers: int, deeds: int) -> list[Point]:
     """Quote what has no names to be found by: answers given, findings of helpers, and what other tools did.
 
     The newest that `known` does not contain, in order of time, within so many characters of answers and of findings
@@ -147,7 +151,7 @@ def told_points(facts: Facts, places: Sequence[int], known: str, *, answers: int
     return sorted([*done, *said], key=lambda p: p.turn)
 
 
-def _newest_points(points: Sequence[Point], known: str, room: int) -> list[Point]:
+def _newest_points(points: Sequence[Point], known: Container[str], room: int) -> list[Point]:
     """Return the newest points that fit into `room` characters; of points with the same label the newest."""
     found: list[Point] = []
     labels: set[str] = set()

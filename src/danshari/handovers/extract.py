@@ -16,6 +16,7 @@ from danshari.core.handover_markdown import (
     parse_handover,
     render_handover,
 )
+from danshari.core.text import ShownText
 from danshari.handovers.claims import next_step, standing_claims, told_points
 from danshari.handovers.file_views import archive_index, last_file_views
 from danshari.handovers.fit import fit_document
@@ -86,7 +87,7 @@ def complete_document(
 
     def fill(room: int, known: str) -> Sequence[Point]:
         answers, deeds = (int(share * room) for share in _TOLD_SHARES[bool(facts.touched)])
-        told = told_points(facts, unspoken, known + wanted.visible, answers=answers, deeds=deeds)
+        told = told_points(facts, unspoken, ShownText(known + wanted.visible), answers=answers, deeds=deeds)
         known += "".join(f"\n{p.label}\n{p.text}" for p in told)
         lines = choose_key_lines(
             facts, unspoken, room - sum(p.size for p in told), known + wanted.visible, focus=wanted.focus,
@@ -169,10 +170,11 @@ def _remove_visible(document: Handover, visible: str) -> Handover:
     """Remove points that are visible beside the document anyway."""
     if not visible:
         return document
+    shown = ShownText(visible)
     fields = {
         name: points
         if name in ("words", "todo", "files", "handles")
-        else tuple(p for p in points if p.text not in visible)
+        else tuple(p for p in points if p.text not in shown)
         for name, points in document.fields.items()
     }
     return Handover(language=document.language, fields=fields)

@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from danshari.analysis.facts import Facts
 from danshari.analysis.identifiers import find_names
+from danshari.analysis.markers import split_sentences
 from danshari.core.handover import Point
 from danshari.core.items import Item
 from danshari.core.placeholder import recall_id
-from danshari.core.text import lazy_pattern
+from danshari.core.text import ShownText, lazy_pattern
 
 NAME_WEIGHTS = {"used": 10.0, "written": 5.0, "user": 3.0, "focus": 10.0}
 """Added to a name's 1 once: it stood in a call's path, command, pattern or old text; in text the agent wrote; in the
@@ -44,6 +45,8 @@ SHORTEST_KEY_LINE, LONGEST_KEY_LINE = 8, 300
 """Characters of a line that can be kept; a shorter call argument is shown with its key."""
 _MAX_READ = 20_000
 """Characters of a line too long to keep that are read for names."""
+_MOST_CLAIMS = 200
+"""Outdated claims that are looked for anywhere in a line."""
 _LABEL_CHARACTERS = 18
 """Characters of a group's label line beside the path: turn and recall id."""
 _NUMBER_PREFIX = lazy_pattern(r"^\s*\d+(?:→|\t|\| ?|:(?!\d)|-(?!\d)\s?)")
@@ -110,13 +113,24 @@ def choose_key_lines(
     fill = _LineChooser({name: found.weight(now) for name, found in seen.items()}, room)
     for text in known.split("\n"):
         fill.mark_shown(_make_line(text.strip()))
+    labels: dict[int, str] = {}
+    shown = ShownText(known)
     for line in lines.values():
-        if gone and facts.items[line.at].role == "assistant" and any(text in line.text for text in gone):
+        if gone and facts.items[line.at].role == "assistant" and _states_any(line.text, gone):
             continue
-        line.group = _group_label(facts, line.at, known, stale)
+        if line.at not in labels:
+            labels[line.at] = _group_label(facts, line.at, shown, stale)
+        line.group = labels[line.at]
         fill.add_candidate(line)
     fill.choose()
     return _group_points(facts, fill.kept)
+
+
+def _states_any(line: str, claims: Collection[str]) -> bool:
+    """Return whether a line states one of the claims; of very many, only as a sentence of its own."""
+    if len(claims) <= _MOST_CLAIMS:
+        return any(text in line for text in claims)
+    return any(sentence in claims for sentence in split_sentences(line))
 
 
 def _group_points(facts: Facts, kept: Sequence[_CandidateLine]) -> list[Point]:
@@ -134,7 +148,7 @@ def _group_points(facts: Facts, kept: Sequence[_CandidateLine]) -> list[Point]:
     return points
 
 
-def _group_label(facts: Facts, at: int, known: str, stale: str) -> str:
+def _group_label(facts: Facts, at: int, known: Container[str], stale: str) -> str:
     """Return the file that the item at `at` shows or changes, or an empty string; a known path is shortened."""
     act = facts.act_at(at)
     if not act or not act.path or act.kind not in ("read", "edit", "write"):

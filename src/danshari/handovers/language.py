@@ -12,7 +12,9 @@ from danshari.core.text import lazy_pattern
 from danshari.handovers.user_words import spoken_text
 
 _WORD = lazy_pattern(r"[^\W\d_]+")
-_CODE = lazy_pattern(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|[^\s/\\_]*[/\\_]\S*", re.DOTALL)
+_CODE = lazy_pattern(
+    r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|(?:(?<![^\s/\\_])[^\s/\\_]*+|[^\s/\\_]{0,200})[/\\_]\S*", re.DOTALL
+)
 _SAMPLE_CHARACTERS = 6_000
 """Characters of the user's words that decide."""
 

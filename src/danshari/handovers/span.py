@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from danshari.analysis.facts import Facts
 from danshari.core.edits import Effects, Fold, digest_items
+from danshari.core.handover import PASTE_LIMIT
 from danshari.core.policy import Policy
-from danshari.handovers.user_words import PASTE_LIMIT
-from danshari.planning.laws import is_protected
+from danshari.planning.laws import find_loop_opening, is_open, is_protected, protected_head_end
 
 MAX_KEPT_MEDIA = 3
 """Images and files of the user that stay beside a hand-over, newest first."""
@@ -45,6 +46,7 @@ def choose_handover_span(
     else:
         end = _tail_start(facts, tail) if until < 0 else min(_tail_start(facts, tail), until)
         first = _head_end(facts, end, outsized)
+    first = max(first, protected_head_end(facts, policy))
     while end > first and facts.splits_round(first, end - 1):
         end -= 1
     first, end = _align_to_folds(effects, first, end, widen=until < 0)
@@ -68,25 +70,43 @@ def _align_to_folds(effects: Effects, first: int, end: int, *, widen: bool) -> t
 def _kept_positions(facts: Facts, policy: Policy, span: range) -> tuple[int, ...]:
     """Return the positions inside a span that stay.
 
-    They are system texts, protected or pinned items with their call, result and reasoning, and the
-    user's images.
+    They are system texts, what carries the provider's state, protected or pinned items with their call and result (with
+    their whole turn if it holds reasoning), and the user's images.
     """
     items, everything = facts.items, policy.handover.shape == "seed"
-    kept = {at for at in span if items[at].role == "system"}
+    kept = {at for at in span if items[at].role == "system" or items[at].fixed}
     if not everything:
         kept |= {at for at in span if is_protected(items[at], policy)}
         media = [at for at in span if items[at].kind == "media" and items[at].role == "user" and not items[at].call]
         kept.update(media[-MAX_KEPT_MEDIA:])
+    if span:
+        kept.update(at for at in find_loop_opening(facts, span[0], span[-1]) if at in span)
     calls = {facts.call_start(at) for at in kept} - {None}
     turns = {items[at].turn for at in kept if items[at].call}
     kept |= {at for at in span if facts.call_start(at) in calls}
-    kept |= {at for at in span if items[at].kind == "reasoning" and items[at].turn in turns}  # a call needs its own
+    reasoned = {items[at].turn for at in span if items[at].kind == "reasoning"} & turns  # a call needs its reasoning,
+    kept |= {at for at in span if items[at].turn in reasoned and items[at].role in ("assistant", "tool")}  # all of it
+    kept.update(_requests_between(facts, span, kept))
     return tuple(sorted(kept))
 
 
+def _requests_between(facts: Facts, span: range, kept: Collection[int]) -> list[int]:
+    """Return the user's texts that have to stay between kept calls and a tool loop that begins with signed thinking.
+
+    Without them both would be one loop to the provider, which would not begin with the thinking of the newer one.
+    """
+    items, found, before = facts.items, list[int](), -1
+    for at in (*sorted(kept), span.stop):
+        if before >= 0 and at < len(items) and items[at].bound:
+            found += [user for user in facts.users if before < user < at][-1:]
+        if at < len(items) and items[at].role in ("assistant", "tool"):
+            before = at
+    return found
+
+
 def _has_all_results(facts: Facts) -> bool:
-    """Return whether every call has its result."""
-    return not facts.pending
+    """Return whether every call has its result, and no program is running."""
+    return not any(is_open(facts, at) for at in range(facts.turn_start(facts.turn), len(facts.items)))
 
 
 def _tail_start(facts: Facts, tail: float) -> int:
@@ -113,7 +133,7 @@ def _head_end(facts: Facts, end: int, outsized: float) -> int:
     return end
 
 
-def make_fold(facts: Facts, span: HandoverSpan, text: str, *, why: str) -> Fold:
+def make_fold(facts: Facts, span: HandoverSpan, text: str, *, why: str, policy: Policy) -> Fold:
     """Return the edit that replaces a span by a hand-over."""
     items = facts.items
     return Fold(
@@ -122,6 +142,8 @@ def make_fold(facts: Facts, span: HandoverSpan, text: str, *, why: str) -> Fold:
         covers=digest_items(items[span.first : span.last + 1]),
         text=text,
         keep=tuple(items[at].id for at in span.keep),
+        alternate=policy.handover.alternate,
+        apart=policy.protected_head > 0,
         by="summarize",
         why=why,
         seen=items[-1].id,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from danshari.core.handover import HANDOVER_FIELDS, Handover, Point
 from danshari.core.items import ItemId
+from danshari.core.text import ShownText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +33,11 @@ def measure_survival(full: Handover, view: str, held: Callable[[ItemId], bool]) 
     `held` tells whether the archive has the original of an item.
     """
     found = []
+    text = ShownText(view)
     for row in HANDOVER_FIELDS:
         shown = archived = lost = 0
         for point in full[row.name]:
-            if is_point_in_view(point, view):
+            if is_point_in_view(point, text):
                 shown += 1
             elif point.source and all(map(held, point.source)):
                 archived += 1
@@ -46,6 +48,6 @@ def measure_survival(full: Handover, view: str, held: Callable[[ItemId], bool]) 
     return tuple(found)
 
 
-def is_point_in_view(point: Point, view: str) -> bool:
+def is_point_in_view(point: Point, view: Container[str]) -> bool:
     """Return whether every line of a point occurs in the view's text."""
     return all(line.strip() in view for line in point.text.split("\n"))

@@ -9,14 +9,12 @@ from danshari.analysis.facts import Facts
 from danshari.analysis.identifiers import find_names
 from danshari.analysis.lines import text_ends
 from danshari.analysis.markers import Markers, split_sentences
-from danshari.core.handover import Point
+from danshari.core.handover import PASTE_LIMIT, Point
 from danshari.core.handover_markdown import Phrases, find_handover_span
 from danshari.core.items import Item
-from danshari.core.text import lazy_pattern
+from danshari.core.text import ShownText, lazy_pattern
 from danshari.handovers.claims import claim_key
 
-PASTE_LIMIT = 8_000
-"""Characters; a longer user text is an outsized paste: its two ends are quoted, the rest is archived data."""
 _PASTE_KEPT = 2_400
 _LONG_LINE = 300
 """Characters; a longer line is chosen from sentence by sentence."""
@@ -51,10 +49,12 @@ def spoken_text(item: Item, markers: Markers, left_out: str = "") -> str:
     text = item.text
     if own := own_handover_span(item, markers):
         text = text[: own[0]].rstrip("\n") + text[own[1] :]
-    while span := find_handover_span(text):
-        note = left_out.replace("{}", str(span[1] - span[0]))
-        text = text[: span[0]] + note + text[span[1] :]
-    return markers.human_text(text)
+    kept: list[str] = []  # from the end
+    until = len(text)
+    while span := find_handover_span(text, until):
+        kept += [text[span[1] : until], left_out.replace("{}", str(span[1] - span[0]))]
+        until = span[0]
+    return markers.human_text("".join([*kept, text[:until]][::-1]))
 
 
 def user_words(facts: Facts, places: Iterable[int], markers: Markers, phrases: Phrases) -> list[Point]:
@@ -92,12 +92,13 @@ def binding_rules(facts: Facts, places: Iterable[int], markers: Markers, known: 
     """Quote the binding lines that system prompts and the client's own notices hold and `known` does not."""
     found: list[Point] = []
     said: set[str] = set()
+    shown = ShownText(known)
     for at in places:
         item = facts.items[at]
         if item.kind != "text" or item.role not in ("system", "user"):
             continue
         binding = markers.client_rules(item.text) if item.role == "user" else markers.binding_lines(item.text)
-        lines = [line for line in binding if line.strip() not in said and line.strip() not in known]
+        lines = [line for line in binding if line.strip() not in said and line.strip() not in shown]
         said.update(line.strip() for line in lines)
         if lines:
             found.append(Point(text="\n".join(lines), label=item.role, turn=item.turn, source=(item.id,)))

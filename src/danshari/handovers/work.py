@@ -15,7 +15,7 @@ from danshari.core.handover_markdown import Phrases
 from danshari.core.items import ItemId
 from danshari.core.text import lazy_pattern
 
-_NUMBER_PREFIX = lazy_pattern(r"^\s*(\d+)(?:→|\t|\| ?)", re.MULTILINE)
+_NUMBER_PREFIX = lazy_pattern(r"^[^\S\n]*(\d+)(?:→|\t|\| ?)", re.MULTILINE)
 _HUNK = lazy_pattern(r"^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 _LONGEST = 300
 """Characters of a quoted command or output line."""
@@ -65,9 +65,8 @@ def _record_change(made: WorkLog, facts: Facts, at: int, call: int, phrases: Phr
         return
     count = made._counts[path] = made._counts.get(path, 0) + 1
     known = made.files.pop(path, None)
-    created = (
-        act.kind == "write" and known is None and path not in {p for p, v in facts.views.items() if v and v[0] < call}
-    )
+    views = facts.views.get(path)
+    created = act.kind == "write" and known is None and not (views and views[0] < call)
     verb = "created" if created or (known is not None and known.key.startswith("created")) else "edited"
     parts = [path, phrases.texts[verb] + (f" ×{count}" if count > 1 else "")]
     if span := edit_line_range(item.text):

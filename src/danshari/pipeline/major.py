@@ -33,7 +33,7 @@ from danshari.handovers.ladder import (
 from danshari.handovers.span import HandoverSpan, make_fold, newest_messages_start
 from danshari.handovers.survival import measure_survival
 from danshari.handovers.user_words import spoken_text
-from danshari.handovers.validate import CheckContext, collect_names
+from danshari.handovers.validate import LONG_LINE, CheckContext, collect_names
 from danshari.pipeline import masking
 from danshari.pipeline.state import MajorResult, Pipeline
 from danshari.pipeline.summarize import SummaryContext, flatten_items
@@ -74,6 +74,8 @@ class HandoverDraft:
     asked: bool = False
     """Whether the user asked for it: then no detector stands in its way."""
     focus: str = ""
+    at_most: int = 0
+    """Characters of the hand-over, mandatory fields aside, where its usual limit is too much; 0: the usual one."""
     full: Handover = field(init=False)
     document: Handover = field(init=False)
     wanted: ExtractionOptions = field(init=False)
@@ -92,8 +94,9 @@ class HandoverDraft:
         self.track = run.state.track
         facts, policy, places = self.facts, run.settings.policy, self.span.places
         size = sum(len(facts.items[at].text) for at in places)
+        usual = min(policy.handover.size, max(int(_HANDOVER_SHARE * size), min(_MIN_HANDOVER_CHARS, size // 2)))
         self.wanted = ExtractionOptions(
-            size=min(policy.handover.size, max(int(_HANDOVER_SHARE * size), min(_MIN_HANDOVER_CHARS, size // 2))),
+            size=min(usual, self.at_most) if self.at_most else usual,
             language=policy.handover.language,
             visible=self._visible_text(),
             restore=min(policy.handover.restore, int(_HANDOVER_SHARE * size)),
@@ -154,7 +157,7 @@ class HandoverDraft:
     def summary_context(self, payload: Any) -> SummaryContext:
         """Return everything a summarizer request is built from."""
         run = self.run
-        shown = self.track.write(run.source_payload(payload, self.track))
+        shown = self.track.write_mended(run.source_payload(payload, self.track), run.settings.policy.mend).payload
         wire = self.track.format
         return SummaryContext(
             wire=wire,
@@ -281,6 +284,12 @@ class HandoverDraft:
             limit=self._max_summary_chars,
             markers=markers,
             languages=data.load_phrases(),
+            lines=frozenset(
+                line.strip()
+                for at in (self.span.places if asks else ())
+                for line in items[at].text.split("\n")
+                if len(line) >= LONG_LINE
+            ),
             mask=masking.mask_secrets if self.run.settings.policy.handover.mask_secrets else str,
         )
 
@@ -310,6 +319,15 @@ class HandoverDraft:
             return None
         span = replace(self.span, last=start - 1, keep=tuple(at for at in self.span.keep if at < start))
         return HandoverDraft(run=self.run, span=span, why=self.why, asked=self.asked, focus=self.focus)
+
+    def smaller_draft(self) -> HandoverDraft:
+        """Return a draft whose hand-over takes a third of what is shown of its span.
+
+        Gentler passes may have shortened that span to less than a hand-over of the usual size.
+        """
+        shown = self.track.effects.texts
+        size = sum(len(shown[at].text if at in shown else self.facts.items[at].text) for at in self.span.places)
+        return replace(self, at_most=max(size // 3, 1), rungs=[], notes=[])
 
     def why_futile(self, document: Handover) -> str:
         """Return why a Fold with this document would free too little, empty if it frees enough.
@@ -345,7 +363,7 @@ class HandoverDraft:
             major.notes.append(why)
             return major
         text = self._render_text(document)
-        fold = make_fold(facts, span, text, why=self.why)
+        fold = make_fold(facts, span, text, why=self.why, policy=run.settings.policy)
         if broken := check_edit(fold, facts, run.settings.policy):
             major.notes.append(f"no major compaction: {broken.law}: {broken.why}")
             return major

@@ -85,6 +85,8 @@ def compact_major(
     found = draft_handover(run, why=why, asked=asked, focus=focus, until=until)
     if isinstance(found, MajorResult):
         return found
+    if asked and found.why_futile(found.document):
+        found = found.smaller_draft()
     if futile := found.why_futile(found.document):  # then no model's answer could make it worth its price
         run.state.futile_until = found.facts.turn + _REST_TURNS
         return MajorResult(notes=[*found.notes, futile])

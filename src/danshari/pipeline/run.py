@@ -17,7 +17,8 @@ from danshari.compaction import Compaction, HeldProposal
 from danshari.core.edits import Edit
 from danshari.core.policy import Policy
 from danshari.formats import Format, detect_format
-from danshari.passes import HANDOVER_PASS
+from danshari.passes import ADMISSION_PASS, HANDOVER_PASS
+from danshari.passes.newest import reduce_newest
 from danshari.pipeline.commit import Step, commit, handle_bound_thinking, stage
 from danshari.pipeline.decide import (
     Decision,
@@ -32,6 +33,7 @@ from danshari.pipeline.tracker import (
     edit_positions,
     have_same_pieces,
 )
+from danshari.planning.laws import check_edit
 from danshari.planning.planner import (
     grade_pressure,
     next_evaluation_turn,
@@ -41,6 +43,8 @@ from danshari.planning.proposal import Situation
 
 _FOREVER_SECONDS = 1e12
 """Seconds that no session waited: the mark of a cache that cannot hold anything."""
+_REDUCING_TRIES = 3
+"""Times that the newest results are reduced: how many tokens a shortened text has is known afterwards only."""
 
 
 class StepPlan(NamedTuple):
@@ -138,9 +142,31 @@ def _decide(
         if left.need > 0:
             harsh = decide_edits(track, settings, policy, left, trigger, state.session.ledger)
             stage(run, step, harsh.edits, batch=True)
+    decision.notes += _reduce_newest(run, step, situation, force=force)
     if trigger:
         state.session = replace(state.session, rest_until=next_evaluation_turn(decision.plan, turn))
     return StepPlan(decision, major)
+
+
+def _reduce_newest(run: Pipeline, step: Step, situation: Situation, *, force: bool) -> list[str]:
+    """Reduce the newest results evenly if the view would be refused as too long whatever else is done; tell it."""
+    track, policy = run.state.track, run.settings.policy
+    assert track is not None
+    exact = replace(policy, elide=replace(policy.elide, margin=0.0))  # a little may be what is missing
+    reduced: set[str] = set()
+    for _ in range(_REDUCING_TRIES if ADMISSION_PASS in policy.passes else 0):
+        if run.tokens(track) <= run.settings.model.window - run.settings.reserve:
+            break
+        left = _build_situation(run, track, situation.sent, force=force)
+        newest = track.facts.items[-1].id
+        found = reduce_newest(track.facts, track.effects, track.sizes, left.need, policy)
+        edits = [replace(edit, seen=newest) for edit in found]
+        edits = [edit for edit in edits if check_edit(edit, track.facts, exact) is None]
+        stage(run, step, edits, batch=True)
+        reduced.update(edit.id for edit in edits)
+    if not reduced:
+        return []
+    return [f"the newest messages alone exceed the window: {len(reduced)} reduced to fit, recallable"]
 
 
 def count_inputs(run: Pipeline, tools: Any, system: Any) -> None:
@@ -187,7 +213,9 @@ def remember_source(run: Pipeline, source: Sequence[Any], result: Compaction) ->
     track = run.state.track
     assert track is not None
     run.state.source, run.state.returned = list(source), list(track.format.messages(result.messages))
-    run.state.kept = track.surviving_indices()
+    kept = track.surviving_indices()
+    origins = run.state.origins
+    run.state.kept = [kept[at] for at in origins] if kept and origins is not None else kept
 
 
 def _follow(run: Pipeline, messages: Sequence[Any], wire: Format, notes: list[str]) -> ConversationTrack:
@@ -301,7 +329,7 @@ def _note_if_too_long(run: Pipeline, track: ConversationTrack, notes: list[str])
         fixed = f", of them {floor:,.0f} system prompt and tools" if floor else ""
         notes.append(
             f"cannot fit: {shown:,.0f} tokens remain{fixed}, the window holds {window:,} less {reserve:,.0f} "
-            "for the answer; the newest round and the user's words are never cut"
+            "for the answer; what the agent wrote last and the user's words are never cut"
         )
 
 
@@ -342,8 +370,11 @@ def build_result(
     track, chosen, money = run.state.track, decision.plan, run.settings.model.prices.dollars
     assert track is not None
     after = run.tokens(track)
+    written = track.write_mended(run.source_payload(payload, track), run.settings.policy.mend)
+    run.state.origins = written.origins
     return Compaction(
-        messages=track.write(run.source_payload(payload, track)),
+        messages=written.payload,
+        mended=written.mends,
         format=track.format.name,
         policy=run.settings.policy.name,
         model=run.settings.model.name,
@@ -362,5 +393,5 @@ def build_result(
         survived=major.survived if major else (),
         hints=track.format.hints() if run.state.hints else {},
         signals=run.state.signals,
-        notes=tuple(notes),
+        notes=(*notes, *written.notes),
     )

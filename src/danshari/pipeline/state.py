@@ -119,6 +119,8 @@ class ConversationState:
     """In replace mode, the messages returned last."""
     kept: list[int] = field(default_factory=list)
     """In replace mode, the source index of every message returned last."""
+    origins: list[int] | None = None
+    """For every message returned last its index in the view before mending; None if nothing was mended."""
     hints: bool = False
     """Whether some request already carried thinking whose prefix changed."""
     disturbed: int | None = None

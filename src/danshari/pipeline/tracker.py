@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from danshari import data
 from danshari.analysis.facts import Facts
 from danshari.analysis.tiers import tier_of
 from danshari.analysis.tools import ToolTable
 from danshari.archive.base import Entry, make_entry
-from danshari.core.edits import Drop, Edit, Effects, Fold, Replace, Restore, View, resolve_edits
+from danshari.core.edits import Drop, Edit, Effects, Fold, Mend, Replace, Restore, View, resolve_edits
 from danshari.core.items import ItemBuilder
+from danshari.core.policy import MendMode
+from danshari.core.text import is_valid_text
 from danshari.core.tokens import Estimator
 from danshari.formats import Format
 from danshari.formats.base import Patches
@@ -35,6 +37,9 @@ class ConversationTrack:
         self.sizes: list[float] = []
         """Tokens of each item as the view shows it."""
         self.shown = 0.0
+        self.suspect = False
+        """Whether some message so far looks like one that the provider may refuse."""
+        self._answered: set[int] = set()
         self._chain = ItemBuilder()
         self._patches = Patches(View((), self.effects))
 
@@ -54,6 +59,7 @@ class ConversationTrack:
         before = len(self._chain.items)
         self.format.read_tail(messages, self._chain, known)
         self.facts.extend(self._chain.items[before:])
+        self.suspect = self._find_suspects(before, len(messages) - known) or self.suspect
         fresh = self.facts.tokens[before:]
         self.sizes += fresh
         self.shown += sum(fresh)
@@ -65,6 +71,19 @@ class ConversationTrack:
         """Return whether messages that differ in form hold the same pieces at the same places."""
         moved = [n for n, (old, new) in enumerate(zip(self.messages, head, strict=True)) if old != new]
         return len(moved) <= _MAX_MOVED and all(have_same_pieces(self.format, self.messages[n], head[n]) for n in moved)
+
+    def _find_suspects(self, since: int, messages: int) -> bool:
+        """Return whether the new items, of so many messages, hold something that may need mending."""
+        items, call_of, found = self.facts.items, self.facts.call_of, False
+        for at in range(since, len(items)):
+            item = items[at]
+            found = found or not is_valid_text(item.text) or (item.kind == "text" and not item.text.strip())
+            if item.kind == "result":
+                call = call_of.get(at)
+                strange = call is None or call in self._answered or items[call].turn != item.turn
+                found = found or strange or items[at - 1].role not in ("assistant", "tool")
+                self._answered.add(-1 if call is None else call)
+        return found or len({item.at[0] for item in items[since:]}) < messages
 
     def surviving_indices(self) -> list[int]:
         """List the indices of the source messages still in the view, empty if the view has a hand-over."""
@@ -112,6 +131,33 @@ class ConversationTrack:
         """Return the caller's payload changed so that it reads as the view."""
         shown = View(self.facts.items, effects or self.effects)
         return self.format.write(payload, shown, self._patches if effects is None else None)
+
+    def write_mended(self, payload: Any, mode: MendMode) -> WrittenView:
+        """Return the payload as the view shows it, mended where it came in broken and the policy allows it."""
+        shown = self.write(payload)
+        facts = self.facts
+        interrupted = facts.pending and facts.items[-1].kind == "text" and facts.items[-1].role != "assistant"
+        if mode == "off" or not (self.suspect or facts.unanswered or interrupted):
+            return WrittenView(shown)
+        from danshari.formats.mending import mend_messages  # only a broken conversation pays for it
+
+        mended = mend_messages(self.format, self.format.messages(shown), facts.pending.values())
+        if not mended.mends or mode == "report":
+            return WrittenView(shown, notes=tuple(f"the provider may refuse {mend}" for mend in mended.mends))
+        whole = {**shown, self.format.key: mended.messages} if isinstance(shown, Mapping) else mended.messages
+        return WrittenView(whole, mended.mends, (), mended.origins)
+
+
+class WrittenView(NamedTuple):
+    """The messages to send, in the shape of the caller's payload."""
+
+    payload: Any
+    mends: tuple[Mend, ...] = ()
+    """What was mended."""
+    notes: tuple[str, ...] = ()
+    """What should be mended, where the policy only reports it."""
+    origins: list[int] | None = None
+    """For every message its index in the view before mending; None if nothing was mended."""
 
 
 def have_same_pieces(wire: Format, old: Any, new: Any) -> bool:

@@ -29,8 +29,8 @@ _TOKEN = re.compile(
     r"|(?P<number>\d[\w.]*)"
 )
 _QUOTED = re.compile(r"\"([^\"\\\n]+)\"|'([^'\\\n]+)'|`([^`\\\n]+)`")
-_PATH = re.compile(r"(?<![\w/])[\w.@~+-]*(?:/[\w.@+-]+)+")
-_INNER = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]{2,}[A-Z]|[A-Z][a-z]+[A-Z]")
+_PATH = re.compile(r"(?<![\w/])(?:(?<![.@~+-])[\w.@~+-]*+|[\w.@~+-]{0,255})(?:/[\w.@+-]+)+")
+_INNER = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2,}[A-Z]|[A-Z][a-z]+[A-Z]")
 
 
 def classify_atom(text: str) -> AtomClass:

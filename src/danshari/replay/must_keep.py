@@ -24,7 +24,8 @@ PASTE_CHARACTERS = 8_000
 """Characters; a longer user text is an outsized paste, not words."""
 _TEST = re.compile(
     r"\b(?:pytest|py\.test|unittest|go test|cargo (?:test|nextest)|jest|vitest|mocha|npm (?:run )?test|yarn test"
-    r"|pnpm test|mvn\b.*\btest|gradlew?\b.*\btest|runtests|tox|ctest|phpunit|rspec|mise run test|make test)\b"
+    r"|pnpm test|runtests|tox|ctest|phpunit|rspec|mise run test|make test)\b"
+    r"|(?m:^)(?>.*?\b(?:mvn|gradlew?)\b).*\btest\b"
 )
 _DONE = {"completed", "done", "cancelled", "canceled"}
 

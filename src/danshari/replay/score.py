@@ -36,7 +36,7 @@ MAX_FETCHED_TOKENS = 2_000.0
 """Tokens at most that getting a lost source back is charged for."""
 _MARKED = re.compile(r"stale|changed|edited|overwritten|modified|written anew|older version|superseded", re.IGNORECASE)
 
-_NAME = re.compile(r"[\w.-]*\w")
+_NAME = re.compile(r"(?<![\w.-])[\w.-]*\w")
 
 Tally = dict[str, list[float]]
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-_TASK_NAME = re.compile(r"(\w[\w.-]*?__[A-Za-z][\w.-]*?)(?:-\d+|_[0-9a-f]{4,})(?![0-9])")
+_TASK_NAME = re.compile(r"(\w[\w.-]{0,200}?__[A-Za-z][\w.-]{0,200}?)(?:-\d+|_[0-9a-f]{4,})(?![0-9])")
 """How SWE-bench and its kin name a task: owner__repository-number, or with a commit."""
 
 

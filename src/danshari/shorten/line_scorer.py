@@ -28,14 +28,14 @@ from danshari.shorten.text_kind import (
 RECENT_ROUNDS = 5
 """Rounds whose actions and words count as recent."""
 _FORM = lazy_pattern(
-    r"(?P<definition>\s*(?:(?:export|default|public|private|protected|static|async|pub|final|abstract|unsafe)\s+)*"
+    r"(?P<definition>\s*+(?:(?:export|default|public|private|protected|static|async|pub|final|abstract|unsafe)\s+)*"
     r"(?:(?:def|class|func|fn|function|interface|struct|type|enum|trait|impl|module|CREATE TABLE|describe|it|test)\b"
     r"\s*[\w(<\"']|(?:const|let|var)\s+\w+\s*=\s*(?:async\s*)?(?:\(|function))|\#{2,4}\s"
-    r"|\s*(?!(?:if|for|while|switch|return|else|catch|new|throw|do)\b)(?:[\w:<>,*&\[\]]+\s+)+[\w:~]+\s*\([^;{}]*\)"
-    r"\s*(?:const|noexcept|override|final|throws [\w., ]+)?\s*\{\s*$)"
-    r"|(?P<imports>\s*(?:import|from|using|require|use|package|\#include)\b)"
-    r"|(?P<comment>\s*(?://|\#|\*|/\*|--|\"\"\"))"
-    r"|(?P<control>\s*(?:(?:if|for|while|return|else|elif|switch|case|try|except|catch|defer|with|raise|throw)\b|[}\])]))"
+    r"|\s*+(?!(?:if|for|while|switch|return|else|catch|new|throw|do)\b)(?:[\w:<>,*&\[\]]++\s++)+[\w:~]++\s*+\([^;{}]*\)"
+    r"\s*+(?:const|noexcept|override|final|throws [\w., ]++)?\s*+\{\s*$)"
+    r"|(?P<imports>\s*+(?:import|from|using|require|use|package|\#include)\b)"
+    r"|(?P<comment>\s*+(?://|\#|\*|/\*|--|\"\"\"))"
+    r"|(?P<control>\s*+(?:(?:if|for|while|return|else|elif|switch|case|try|except|catch|defer|with|raise|throw)\b|[}\])]))"
 )
 _PATH = lazy_pattern(r"[\w./@+-]{1,240}")
 _FILE = lazy_pattern(r"[\w@+-]{1,120}\.\w{1,8}\Z")

@@ -24,7 +24,7 @@ _MOST_JSON = 2_000_000
 """Characters of a text that is parsed to see whether it is JSON."""
 _DIFF = lazy_pattern(r"(?:diff --git |@@ -\d|\+\+\+ |--- (?:a/|/dev/null))")
 _TESTS = lazy_pattern(
-    r"=+ .*(?:passed|failed|error).* =+$|^(?:---|===) (?:FAIL|PASS|RUN)|^(?:ok|FAIL)\s+\S+\s+[\d.(]"
+    r"^(?>.*?= )(?>.*?(?:passed|failed|error)).* =+$|^(?:---|===) (?:FAIL|PASS|RUN)|^(?:ok|FAIL)\s+\S+\s+[\d.(]"
     r"|Tests?(?:s run| Suites)?: +\d|^FAILED \S+::|^test result: |^Ran \d+ tests? in|^\s*(?:✓|✗|✘) |^not ok \d"
     r"|^Traceback \(most recent call last\)"
 )

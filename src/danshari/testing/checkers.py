@@ -9,9 +9,10 @@ from typing import Any
 from danshari import data
 from danshari.compaction import Compaction
 from danshari.core.edits import View
+from danshari.core.handover import PASTE_LIMIT
 from danshari.core.items import Item
 from danshari.formats.base import Format
-from danshari.handovers.user_words import PASTE_LIMIT, spoken_text
+from danshari.handovers.user_words import spoken_text
 
 
 def view_differences(format: Format, payload: Any, shown: View) -> list[str]:  # noqa: A002

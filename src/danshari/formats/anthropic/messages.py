@@ -8,6 +8,7 @@ from typing import Any
 
 from danshari.core.items import Item, Piece, canonical_json
 from danshari.formats.base import (
+    EMPTY,
     FILE_TOKENS,
     GONE,
     IMAGE_TOKENS,
@@ -31,6 +32,11 @@ _OWN_TYPES = {
     "document",
     "search_result",
 }
+_FIXED = frozenset({
+    "compaction", "tool_addition", "tool_removal", "tool_reference", "mcp_tool_listing", "container_upload",
+    "tool_search_tool_result",
+})  # fmt: skip
+"""Blocks that enable something (tools, files of a container) or that only the provider can read."""
 THINKING_BINDING_BETA = "thinking-binding-controls-2026-08-01"
 """Beta header that `prefix_mismatch_behavior` needs (platform docs, preserved thinking, 2026-10)."""
 
@@ -41,6 +47,8 @@ class AnthropicMessages(Format):
     name = "anthropic"
     system_key = "system"
     request_fields = frozenset(("system",))
+    can_answer = True
+    system_between = True
 
     def sign(self, message: Message) -> bool:
         """Return whether the message has blocks that only this format has (tools, thinking, cache marks)."""
@@ -82,6 +90,7 @@ class AnthropicMessages(Format):
                     name=string_or_empty(block.get("name")),
                     call=string_or_empty(block.get("id")),
                     body=canonical_json(arguments),
+                    program=_program(block),
                 )
             ]
         if kind == "tool_result":
@@ -100,7 +109,7 @@ class AnthropicMessages(Format):
                     kind="media", role=role, text="", body=canonical_json(block), weight=_media_tokens(block), raw=block
                 )
             ]
-        return [opaque_piece(block, role)]
+        return [_opaque_block(block, role)]
 
     def _result_pieces(self, block: Mapping[str, Any]) -> list[Piece]:
         """Split a tool_result block: one piece of text, then a piece for each other part."""
@@ -126,7 +135,7 @@ class AnthropicMessages(Format):
                     )
                 )
             elif not _is_text(part):
-                found.append(opaque_piece(part, "tool", call))
+                found.append(_opaque_block(part, "tool", call))
         return found
 
     def patch(self, message: Message, changes: Changes) -> Message | None:
@@ -175,6 +184,32 @@ class AnthropicMessages(Format):
     def user_message(self, text: str) -> Message:
         """Make a user message with one text block."""
         return {"role": "user", "content": [{"type": "text", "text": text}]}
+
+    def assistant_message(self, text: str) -> Message:
+        """Make a message of the assistant."""
+        return {"role": "assistant", "content": [{"type": "text", "text": text}]}
+
+    def answer(self, call: Piece, text: str) -> Message:
+        """Make a user message with one failed result."""
+        block = {"type": "tool_result", "tool_use_id": call.call, "content": text, "is_error": True}
+        return {"role": "user", "content": [block]}
+
+    def join_answers(self, messages: list[Any]) -> list[Any]:
+        """Put all results of a turn into one user message."""
+        blocks = [block for message in messages for block in as_plain_value(message)["content"]]
+        return [{"role": "user", "content": blocks}] if blocks else []
+
+    def fill_empty(self, message: Message) -> Message:
+        """Take out blank text blocks; a message without any block gets a word."""
+        content = message.get("content")
+        if isinstance(content, str):
+            return message if content.strip() else {**message, "content": EMPTY}
+        if not isinstance(content, list):
+            return message
+        solid = [b for b in content if not (_block_type(b) == "text" and not str(as_plain_value(b)["text"]).strip())]
+        if len(solid) == len(content) and content:
+            return message
+        return {**message, "content": solid or [{"type": "text", "text": EMPTY}]}
 
     def begins_turn(self, message: Message, before: Message | None) -> bool:
         """Return whether a turn begins. Consecutive assistant messages are one turn, as for the provider."""
@@ -235,6 +270,20 @@ def _block_type(block: Any) -> Any:
 
 def _is_text(part: Any) -> bool:
     return isinstance(part, Mapping) and part.get("type") == "text"
+
+
+def _opaque_block(block: Any, role: Any, call: str = "") -> Piece:
+    """Wrap a block that is not understood; a server's call and its result are tied by their id."""
+    if not isinstance(block, Mapping):
+        return opaque_piece(block, role, call)
+    call = call or string_or_empty(block.get("tool_use_id") or block.get("id"))
+    return opaque_piece(block, role, call, fixed=block.get("type") in _FIXED, program=_program(block))
+
+
+def _program(block: Mapping[str, Any]) -> str:
+    """Return the id of the server's code execution that made a call, empty if the model made it itself."""
+    caller = as_plain_value(block.get("caller"))
+    return string_or_empty(caller.get("tool_id")) if isinstance(caller, Mapping) else ""
 
 
 def _media_tokens(block: Mapping[str, Any]) -> int:

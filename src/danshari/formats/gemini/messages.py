@@ -10,6 +10,7 @@ from typing import Any
 from danshari.core.items import Item, Piece, canonical_json
 from danshari.core.text import lazy_pattern
 from danshari.formats.base import (
+    EMPTY,
     FILE_TOKENS,
     IMAGE_TOKENS,
     Changes,
@@ -39,6 +40,8 @@ class Gemini(Format):
     name = "gemini"
     key = "contents"
     system_key = "systemInstruction"
+    can_answer = True
+    one_answer = True
 
     def sign(self, message: Message) -> bool:
         """Return whether the message has parts and no content, which is this format's own."""
@@ -76,6 +79,25 @@ class Gemini(Format):
             if (media := find_object(part, name)) is not None:
                 return [_media_piece(part, media, role)]
         return [opaque_piece(part, role)]
+
+    def assistant_message(self, text: str) -> Message:
+        """Make a message of the assistant."""
+        return {"role": "model", "parts": [{"text": text}]}
+
+    def answer(self, call: Piece, text: str) -> Message:
+        """Make a content with one function response."""
+        made = call.call.startswith(f"{_NOT_IN_IDS.sub('_', call.name)[:40]}-")  # an id of our own is not sent
+        response: dict[str, Any] = {"name": call.name, "response": {"error": text}}
+        return {"role": "user", "parts": [{"functionResponse": response if made else {"id": call.call, **response}}]}
+
+    def join_answers(self, messages: list[Any]) -> list[Any]:
+        """Put all responses of a turn into one content."""
+        parts = [part for message in messages for part in as_plain_value(message)["parts"]]
+        return [{"role": "user", "parts": parts}] if parts else []
+
+    def fill_empty(self, message: Message) -> Message:
+        """Give a content without parts a word."""
+        return message if message.get("parts") or "parts" not in message else {**message, "parts": [{"text": EMPTY}]}
 
     def name_calls(self, pieces: list[Piece], messages: Sequence[Any], at: int) -> list[Piece]:
         """Return the pieces, with ids made of name and order where calls and results have none.

@@ -11,6 +11,7 @@ from danshari.core.items import (
     canonical_arguments,
 )
 from danshari.formats.base import (
+    EMPTY,
     FILE_TOKENS,
     IMAGE_TOKENS,
     Changes,
@@ -40,6 +41,7 @@ class OpenAIChat(Format):
     """Reads and changes chat completion messages."""
 
     name = "openai-chat"
+    can_answer = True
 
     def sign(self, message: Message) -> bool:
         """Return whether the message has what only this format has.
@@ -209,6 +211,23 @@ class OpenAIChat(Format):
         """Make a user message with string content."""
         return {"role": "user", "content": text}
 
+    def assistant_message(self, text: str) -> Message:
+        """Make a message of the assistant."""
+        return {"role": "assistant", "content": text}
+
+    def answer(self, call: Piece, text: str) -> Message:
+        """Make a tool message."""
+        if call.call.startswith("function:"):
+            return {"role": "function", "name": call.name, "content": text}
+        return {"role": "tool", "tool_call_id": call.call, "content": text}
+
+    def fill_empty(self, message: Message) -> Message:
+        """Fill what has neither content nor calls; an empty string is content."""
+        role, content = message.get("role"), message.get("content")
+        if content not in (None, []) or role not in _ROLES or (role == "assistant" and _says_more(message)):
+            return message
+        return {**message, "content": "" if role in ("tool", "function") else EMPTY}
+
     def image_source(self, raw: Mapping[str, Any]) -> ImageSource | None:
         """Return the image of an image_url part, here or in the Responses API, where the URL stands bare."""
         url = raw.get("image_url")
@@ -226,6 +245,11 @@ class OpenAIChat(Format):
         from danshari.formats.openai_chat.rules import check_chat
 
         return check_chat(self.messages(payload))
+
+
+def _says_more(message: Message) -> bool:
+    """Return whether an assistant message has something beside content."""
+    return any(message.get(name) for name in ("tool_calls", "function_call", "refusal", "audio"))
 
 
 def _patch_parts(content: Sequence[Any], changes: Changes, at: int) -> list[Any]:

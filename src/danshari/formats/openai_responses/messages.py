@@ -32,6 +32,16 @@ CALL_FIELDS = {
     "custom_tool_call": ("input", "name"),
 }
 OUTPUT_FIELDS = {"function_call_output": "output", "custom_tool_call_output": "output"}
+_FIXED = frozenset({
+    "compaction", "compaction_trigger", "additional_tools", "configuration_update", "item_reference",
+    "mcp_list_tools", "tool_search_output", "mcp_approval_request",
+})  # fmt: skip
+"""Items that enable something or that only the provider can read: nothing can stand for them.
+
+An approval request stays with its answer, because the call that was approved names it.
+"""
+_AGENT_TYPES = frozenset({"reasoning", "program", "program_output", "mcp_approval_request", "mcp_list_tools"})
+"""What the agent's side makes, beside messages and calls (`…_call`)."""
 _OWN_TYPES = {
     *CALL_FIELDS,
     *OUTPUT_FIELDS,
@@ -50,6 +60,8 @@ class OpenAIResponses(Format):
     name = "openai-responses"
     key = "input"
     system_key = "instructions"
+    can_answer = True
+    answers_follow = False
 
     def sign(self, message: Message) -> bool:
         """Return whether the item has a type or content part that only this format has."""
@@ -79,7 +91,7 @@ class OpenAIResponses(Format):
         role = (
             "assistant" if _is_from_agent(message) else "tool" if string_or_empty(kind).endswith("_output") else "user"
         )
-        return [opaque_piece(message, role, string_or_empty(message.get("call_id")))]
+        return [opaque_piece(message, role, _call_id(message), fixed=kind in _FIXED, program=_program(message))]
 
     def _message_pieces(self, message: Message) -> list[Piece]:
         role: Any = _ROLES.get(message.get("role", ""))
@@ -113,6 +125,7 @@ class OpenAIResponses(Format):
             call=string_or_empty(message.get("call_id")),
             body=body,
             raw=None if kind == "function_call" else message,
+            program=_program(message),
         )
 
     def _output_pieces(self, message: Message) -> list[Piece]:
@@ -180,6 +193,20 @@ class OpenAIResponses(Format):
         """Make a user message item."""
         return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 
+    def assistant_message(self, text: str) -> Message:
+        """Make a message of the assistant."""
+        return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+
+    def answer(self, call: Piece, text: str) -> Message:
+        """Make an output item."""
+        kind = "function_call" if call.raw is None else "custom_tool_call"
+        return {"type": f"{kind}_output", "call_id": call.call, "output": text}
+
+    def fill_empty(self, message: Message) -> Message:
+        """Fill an output that is missing."""
+        missing = message.get("type") in OUTPUT_FIELDS and message.get("output") is None
+        return {**message, "output": ""} if missing else message
+
     def build(self, items: Sequence[Item], lost: list[str] | None = None) -> list[Any]:
         """Build items: one per run of text, per call and per output."""
         from danshari.formats.openai_responses.build import build_responses
@@ -196,7 +223,23 @@ class OpenAIResponses(Format):
 def _is_from_agent(message: Message) -> bool:
     """Return whether the agent made this item: a message, reasoning, or a call of any kind."""
     kind = string_or_empty(message.get("type"))
-    return message.get("role") == "assistant" or kind == "reasoning" or kind.endswith("_call")
+    return message.get("role") == "assistant" or kind in _AGENT_TYPES or kind.endswith("_call")
+
+
+def _call_id(message: Message) -> str:
+    """Return the id that ties an item to its call, its output or its approval; empty if it stands alone."""
+    kind = message.get("type")
+    if kind == "mcp_approval_response":
+        return string_or_empty(message.get("approval_request_id"))
+    if kind in ("mcp_approval_request", "local_shell_call_output"):  # the latter names its call by `id`
+        return string_or_empty(message.get("id"))
+    return string_or_empty(message.get("call_id"))
+
+
+def _program(message: Message) -> str:
+    """Return the call id of the program that made a call, empty if the model made it itself."""
+    caller = as_plain_value(message.get("caller"))
+    return string_or_empty(caller.get("caller_id")) if isinstance(caller, Mapping) else ""
 
 
 def _is_text(part: Any) -> bool:

@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from danshari.core.text import BlockPattern
 from danshari.errors import SessionError
 from danshari.sessions.base import Reader, RecordedSession, load_json_file
 from danshari.sessions.script import ChatSessionWriter, content_text, object_or_empty
 
 _ANSWER = re.compile(r"\[(\w+)(?: for '[\s\S]*?')?\] Result:\n?")
-_NOISE = re.compile(r"<environment_details>[\s\S]*?</environment_details>|^# task_progress [\s\S]*\Z", re.MULTILINE)
+_NOISE = BlockPattern(
+    ["<environment_details>.*?</environment_details>", r"^# task_progress .*\Z"], re.MULTILINE | re.DOTALL
+)
 
 
 def _matches(records: list[Any]) -> bool:

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from danshari.core.text import BlockPattern
 from danshari.sessions.base import Reader, RecordedSession, load_json_file, read_json_lines
 from danshari.sessions.script import ChatSessionWriter, content_text, object_or_empty
 
-_THOUGHT = re.compile(r"<think>.*?</think>\s*", re.DOTALL)
+_THOUGHT = BlockPattern([r"<think>.*?</think>\s*"], re.DOTALL)
 _FILE = re.compile(r"event-(\d+)-[0-9a-fA-F-]+\.json")
 _MODEL_EVENTS = {"SystemPromptEvent", "MessageEvent", "ActionEvent", "ObservationEvent", "UserRejectObservation",
           "AgentErrorEvent"}  # fmt: skip
