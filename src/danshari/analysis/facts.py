@@ -12,6 +12,7 @@ from danshari.analysis.lines import find_identifiers
 from danshari.analysis.phases import PhaseTracker
 from danshari.analysis.records import PlanTracker, guide_name
 from danshari.analysis.terminal import CLEANED_KINDS, clean_terminal_output
+from danshari.analysis.text_mode import read_observation
 from danshari.analysis.tools import ToolAction, ToolRow, ToolTable
 from danshari.core.items import Digest, Item, ItemId
 from danshari.core.line_weights import ScorerWeights
@@ -125,7 +126,8 @@ class Facts:
 
     def extend(self, items: Iterable[Item]) -> None:
         """Add new items; what was known before stays as it is."""
-        for item in items:
+        for read in items:
+            item = read_observation(read, self.items)
             at = len(self.items)
             if len(self.turn_at) <= item.turn:
                 self._begin_turn(item.turn, at)
