@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal, NamedTuple
@@ -344,6 +345,12 @@ class Facts:
         """Return the key of the file that the result at `at` shows or changes, as recorded when it arrived."""
         act = self.act_at(at)
         return self._placed.get(at) or (self.file_key(act) if act and act.path else "")
+
+    def is_asked_again(self, at: int) -> bool:
+        """Return whether the result at `at` answers a call that repeats an earlier one."""
+        call = self.call_of.get(at, -1)
+        place = bisect_left(self._again, call)
+        return place < len(self._again) and self._again[place] == call
 
     def count_repeated_calls(self, since: int) -> int:
         """Count the calls from position `since` on that repeat an earlier call."""

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
 
 from danshari.analysis.shell import parse_shell_line
+from danshari.core.items import canonical_arguments
 from danshari.core.text import parse_arguments
 
 ToolKind = Literal[
@@ -93,7 +94,7 @@ class ToolTable:
         """Parse one call from its tool name and its arguments (a JSON object, or any text)."""
         row = self.find_row(name)
         data = parse_arguments(arguments)
-        key = f"{name}\0{arguments}"
+        key = f"{name}\0{canonical_arguments(arguments)}"
         if row.command:
             return self._parse_shell_call(row, data, arguments, key)
         kind = row.kind
