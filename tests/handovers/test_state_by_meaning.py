@@ -131,6 +131,21 @@ def test_one_entry_per_call_adds(
     assert facts_of(messages).overtaken == {}
 
 
+@given(names, names, tasks, st.integers(0, 40), styles, st.sampled_from(["{}", "step-{}", "t{}x"]))
+@settings(max_examples=40, deadline=None)
+def test_an_entry_of_a_list_is_changed_by_its_id(
+    make: str, change: str, steps: list[str], pick: int, style: Any, number: str
+) -> None:
+    rows = [{"itemId": number.format(n + 1), "what": step, "how": "open"} for n, step in enumerate(steps)]
+    word = word_of("active", pick, style)
+    changed = Call(name=f"{change}2", arguments={"item_id": rows[1]["itemId"], "to": word}, result="ok")
+    look = Call(name="zz_issues", arguments={"page": "1", "state": "closed"}, result="none")
+    messages = run_of(Call(name=make, arguments={"rows": rows}, result="ok"), changed, look)
+    assert todo(messages) == {step: word if n == 1 else "open" for n, step in enumerate(steps)}
+    facts = facts_of(messages)
+    assert [facts.acts[at].kind for at in facts.acts][:3] == ["plan", "plan", "other"]
+
+
 @given(names, tasks, tasks)
 @settings(max_examples=30, deadline=None)
 def test_a_list_that_only_adds_replaces_nothing(tool: str, first: list[str], second: list[str]) -> None:

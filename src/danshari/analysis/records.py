@@ -25,6 +25,7 @@ _BOX_STATES = {
 }
 _TEXT_KEYS = ("content", "step", "subject", "text", "title", "task", "description", "name")
 _ID_KEYS = ("id", "taskId", "task_id", "key", "index", "number")
+_ID_ENDINGS = ("id", "nr", "no", "key", "index", "number", "idx", "ref")
 _TOKEN = lazy_pattern(r"[\w.:#-]{1,40}")
 _WORD = lazy_pattern(r"[^\W\d_]")
 _IDENT = lazy_pattern(r"(?<![\w./-])#?[A-Za-z0-9][\w:#-]{2,63}(?![\w/-]|\.\w)")
@@ -63,6 +64,8 @@ class Checklist(NamedTuple):
 
     entries: tuple[PlanEntry, ...]
     whole: bool
+    id_key: str = ""
+    """Argument that holds the id, of one entry."""
 
 
 def state_name(value: Any, states: Mapping[str, str]) -> str:
@@ -81,7 +84,8 @@ def read_checklist(given: Mapping[str, Any], states: Mapping[str, str]) -> Check
         if found:
             return Checklist(tuple(found), True)
     entry = _read_entry(given, states)
-    return Checklist((entry,), False) if entry else None
+    key = next((k for k, v in given.items() if entry and entry.ident and str(v) == entry.ident), "")
+    return Checklist((entry,), False, key) if entry else None
 
 
 def read_plain_list(given: Mapping[str, Any]) -> list[PlanEntry]:
@@ -281,6 +285,7 @@ class PlanTracker:
     _whole: dict[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
     _created: dict[str, int] = field(default_factory=dict)
     """Id that a result gave → the call it answered."""
+    _listed: set[str] = field(default_factory=set)
     _family: set[str] = field(default_factory=set)
     _texts: set[str] = field(default_factory=set)
 
@@ -291,8 +296,9 @@ class PlanTracker:
         given = parse_arguments(item.text)
         found = read_checklist(given, self.states)
         listed = act.kind == "plan"
-        if not listed and found is not None and (found.whole or found.entries[0].ident in self._created):
-            self._found_family(item.name, *(() if found.whole else (self._maker(found.entries[0].ident),)))
+        if not listed and found is not None and (found.whole or self._is_known(found)):
+            maker = self._created.get(found.entries[0].ident)
+            self._found_family(item.name, *(() if found.whole or maker is None else (self.items[maker].name,)))
         if item.name in self._family:
             act = replace(act, kind="plan")
         if act.kind != "plan":
@@ -307,6 +313,7 @@ class PlanTracker:
             return act, None
         texts = frozenset(entry.text for entry in found.entries) if found else frozenset[str]()
         self._texts |= texts
+        self._listed |= {entry.ident for entry in found.entries if entry.ident} if found else set()
         earlier, known = self._whole.get(item.name, (None, frozenset[str]()))
         self._whole[item.name] = (at, texts)
         return act, earlier if listed or texts & known or not texts else None
@@ -327,8 +334,13 @@ class PlanTracker:
         if written in shown or len(shown & self._texts) > 1:
             self._found_family(self.items[call].name)
 
-    def _maker(self, ident: str) -> str:
-        return self.items[self._created[ident]].name
+    def _is_known(self, found: Checklist) -> bool:
+        """Return whether a call names an entry by an id that a result gave, or by the id it has in a list.
+
+        Ids in lists are often small numbers: there the argument's name must say that it is one.
+        """
+        ident = found.entries[0].ident
+        return ident in self._created or (ident in self._listed and found.id_key.lower().endswith(_ID_ENDINGS))
 
     def _found_family(self, *names: str) -> None:
         """Take tools for keepers of plans from now on, and in their earlier calls."""

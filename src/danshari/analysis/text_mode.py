@@ -33,8 +33,12 @@ _CERTAIN = lazy_pattern(
 """Beginnings that no person types."""
 _PROMPT = lazy_pattern(r"\((?:Open file|Current directory): [^\n]{0,400}\)\s{0,3}(?:bash-)?\$?\s{0,3}\Z")
 """How a client ends a result with the state of its shell."""
-_SPOKEN = ("<feedback>", "<answer>", "<user_message>", "<task>")
-"""Tags around a person's words inside a result."""
+_SPOKEN = lazy_pattern(
+    r"\s{0,8}(?:(?:\[[^\]\n]{1,300}\] Result:\s{0,4})?"
+    r"The user (?:denied|rejected|approved|provided)\b[^\n<]{0,160}:\s{0,4}<(?:feedback|user_message)>"
+    r"|\[(?:ask|attempt)_[^\]\n]{1,300}\] Result:\s{0,4}<(?:answer|feedback|user_message)>)"
+)
+"""How a client begins a result that holds a person's words and nothing else."""
 _ENDS = 4_000
 """Characters of each end of the assistant's text that are searched for an action."""
 
@@ -45,9 +49,11 @@ def read_observation(item: Item, before: Sequence[Item]) -> Item:
     A result follows what the assistant wrote in a turn without calls, and looks as clients write one; further texts of
     the same message belong to it.
     """
-    if item.kind != "text" or item.role != "user" or not item.turn or not before or _holds_words(item.text):
+    if item.kind != "text" or item.role != "user" or not item.turn or not before:
         return item
     last = before[-1]
+    if _holds_words(item.text):
+        return item
     if last.kind == "result" and not last.call and last.at and item.at and last.at[0] == item.at[0]:
         return _as_result(item)
     if last.role != "assistant" or last.kind != "text":
@@ -65,7 +71,11 @@ def _as_result(item: Item) -> Item:
 
 
 def _holds_words(text: str) -> bool:
-    return any(tag in text for tag in _SPOKEN)
+    """Return whether a result is a person's answer: nothing follows its closing tag but what the client adds."""
+    if not _SPOKEN.match(text[:1_000]):
+        return False
+    said = text[: text.rfind("<environment_details>")] if "<environment_details>" in text else text
+    return said.rstrip().endswith(("</feedback>", "</answer>", "</user_message>"))
 
 
 def _acts(text: str) -> bool:

@@ -35,6 +35,8 @@ _PROBE = 4_000
 """Characters of a result that are searched for what it started or ended."""
 _NEAR = 200
 """Characters around what says that something runs, where its id stands in a long result."""
+_MOST_ALIVE = 400
+"""Things alive that are followed at once; beyond that the oldest are given up."""
 _SINGLE, _BOXES = "\0one by one", "\0boxes"
 """Where entries are kept that were written one per call, and lists of check boxes in other texts."""
 
@@ -202,6 +204,8 @@ def running_handles(facts: Facts, places: Iterable[int], markers: Markers, phras
                 text=f"{name} · {phrases.texts['running']} · {_describe_start(facts, at)}",
                 turn=item.turn, source=(item.id,), key=name,
             )  # fmt: skip
+        for name in list(alive)[:-_MOST_ALIVE]:
+            del alive[name]
     inside = set(places)
     for at in facts.pending:
         if at not in inside:
