@@ -15,6 +15,7 @@ except ImportError:
     raise MissingExtra("uvicorn", "proxy") from None
 
 from danshari.proxy.app import create_app
+from danshari.proxy.http.server_protocol import WithoutUpgrades
 
 
 class NotifyingServer(uvicorn.Server):
@@ -57,7 +58,8 @@ def base_url_of(taken: socket.socket) -> str:
 def create_server(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> uvicorn.Server:
     """Create the server; `ready` is called once it accepts requests."""
     config = uvicorn.Config(
-        create_app(settings), log_level="warning", access_log=False, server_header=False, date_header=False,
+        create_app(settings), http=WithoutUpgrades, ws="none", log_level="warning",
+        access_log=False, server_header=False, date_header=False,
         proxy_headers=False, timeout_graceful_shutdown=int(settings.drain_seconds), timeout_keep_alive=75,
         h11_max_incomplete_event_size=65_536, backlog=4096,
     )  # fmt: skip

@@ -18,6 +18,10 @@ CONNECTION_HEADERS = frozenset((
 """Headers that concern one connection only (RFC 9110, 7.6.1)."""
 
 
+UPGRADE_HEADER = "x-danshari-upgrade"
+"""Header under which the server tells what other protocol a client offered to speak."""
+
+
 class ClientGone(Exception):  # noqa: N818  (says what happened)
     """The client disconnected."""
 
@@ -60,6 +64,11 @@ class ClientRequest:
         """The format of the request, else that of the provider whose headers it has; errors are written in it."""
         others = (wire for wire in FORMATS.values() if wire.api.claims_request(self.headers, self.path))
         return self.wire or next(others, FORMATS["openai-chat"])
+
+    @property
+    def wants_websocket(self) -> bool:
+        """Whether the client asks to go on with web sockets."""
+        return "websocket" in (self.headers.get("upgrade") or self.headers.get(UPGRADE_HEADER) or "").lower()
 
     @property
     def has_body(self) -> bool:
