@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from danshari import Compactor
 from danshari.testing import Call, Turn, conversation
 from tests.support.material.ledger import LEDGER_BOOK, bash, ledger_talk, shown_results
@@ -51,3 +56,29 @@ def test_escapes_are_gone_from_squeezed_output() -> None:
     noisy = "\n".join(f"\x1b[32m{n}\x1b[0m worker ran" for n in range(400))
     shown = Compactor("balanced").compact(conversation("openai-chat", "go", [Turn(calls=(bash("make", noisy),))]))
     assert "\x1b" not in shown.messages[-1]["content"]
+
+
+@given(
+    tool=st.text("abcdefghij", min_size=3, max_size=8).map(lambda t: f"mcp__zz__{t}"),
+    asked=st.dictionaries(st.text("abcdef", min_size=1, max_size=4), st.integers(0, 9), min_size=1, max_size=3),
+    rows=st.integers(350, 900),
+    again=st.integers(1, 3),
+)
+@settings(max_examples=25, deadline=None)
+def test_an_unknown_tool_asked_again_shows_everything(tool: str, asked: dict[str, int], rows: int, again: int) -> None:
+    """The first answer is shortened and says how to get the rest; each repeat is whole, however its keys are ordered."""
+    table = "\n".join(f"{n}\t{n * 37 % 101}\tcustomer-{n}\tlate" for n in range(rows))
+    messages = [{"role": "user", "content": "Which are late?"}]
+    engine = Compactor("balanced", model="gpt-5")
+    shown = []
+    for turn in range(again + 1):
+        arguments = json.dumps(dict(sorted(asked.items(), reverse=bool(turn % 2))))
+        call = {"id": f"call_{turn}", "type": "function", "function": {"name": tool, "arguments": arguments}}
+        messages += [
+            {"role": "assistant", "content": None, "tool_calls": [call]},  # type: ignore[dict-item]
+            {"role": "tool", "tool_call_id": f"call_{turn}", "content": table},
+        ]
+        shown.append(engine.compact(messages).messages[-1]["content"])
+    assert len(shown[0]) < len(table) / 2
+    assert "the same call again shows all" in shown[0]
+    assert shown[1:] == [table] * again

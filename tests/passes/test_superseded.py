@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from danshari import compact, data
+from danshari import Compactor, compact, data
 from danshari.testing import Call, Turn, conversation
 from tests.support.material.ledger import LEDGER_BOOK, LEDGER_LINES, ledger_talk, shown_results
 
@@ -51,3 +51,23 @@ def test_what_points_to_a_survivor_is_only_said_where_it_survives() -> None:
         conversation("openai-chat", "go", [Turn(calls=(c,)) for c in (*reads, *short)]), model="gpt-5", policy=policy
     )
     assert [e.by for e in gone.edits] == ["elide"] * 3
+
+
+def test_an_old_copy_of_a_changed_file_goes_before_the_newest_one() -> None:
+    """Under pressure the copy from before an edit goes, even from the newest rounds; the copy after it stays whole."""
+    old, new = (f"VERSION = {n}\n" + LEDGER_BOOK for n in (1, 2))
+    others = [
+        Call(name="Read", arguments={"file_path": f"other{n}.py"}, result=LEDGER_BOOK + f"# {n}\n") for n in range(6)
+    ]
+    work = [
+        Call(name="Read", arguments={"file_path": "config.py"}, result=old),
+        Call(name="Edit", arguments={"file_path": "config.py", "old_string": "1", "new_string": "2"}, result="edited"),
+        Call(name="Read", arguments={"file_path": "config.py"}, result=new),
+        Call(name="Bash", arguments={"command": "check"}, result="all good"),
+    ]
+    messages = conversation("openai-chat", "go", [Turn(calls=(call,)) for call in (*others, *work)])
+    for force in (None, True):
+        policy = data.load_policy("balanced").with_fields(commit_mode="trigger", commit_token_trigger=len(LEDGER_BOOK))
+        shown = str(Compactor(policy, model="gpt-5").compact(messages, force=force).messages)
+        assert str(new)[:400].replace("\n", "\\n") in shown
+        assert "VERSION = 1" not in shown

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from danshari.analysis.first_seen import FirstSeen
 from danshari.analysis.lines import find_identifiers
 from danshari.analysis.phases import PhaseTracker
+from danshari.analysis.records import PlanTracker, guide_name
 from danshari.analysis.terminal import CLEANED_KINDS, clean_terminal_output
+from danshari.analysis.text_mode import read_observation
 from danshari.analysis.tools import ToolAction, ToolRow, ToolTable
 from danshari.core.items import Digest, Item, ItemId
 from danshari.core.line_weights import ScorerWeights
@@ -28,27 +32,10 @@ _FAILURE = lazy_pattern(
     re.IGNORECASE,
 )
 _FAILURE_STEMS = (
-    "error",
-    "fail",
-    "traceback",
-    "fatal:",
-    "introduced",
-    "no replacement",
-    "could not",
-    "invalid ",
-    "returncode",
-    "exit",
-    "denied",
-    "eacces",
-    "enoent",
-    "erofs",
-    "read-only",
-    "no such",
-    "directory",
-    "not found",
-    "did not",
+    "error", "fail", "traceback", "fatal:", "introduced", "no replacement", "could not", "invalid ", "returncode",
+    "exit", "denied", "eacces", "enoent", "erofs", "read-only", "no such", "directory", "not found", "did not",
     "not been read",
-)
+)  # fmt: skip
 """One of these stands in whatever `_FAILURE` finds; looking for them costs a tenth."""
 _SUCCESS = lazy_pattern(
     r"\b\d+ passed\b|^(?:OK|ok|PASS|success)\b|BUILD SUCCESS|\b0 (?:errors|failed|failures)\b|<returncode>0<"
@@ -118,7 +105,8 @@ class Facts:
         self._calls: dict[str, list[int]] = {}
         self._same: dict[tuple[str, bool, str], int] = {}
         self._failing: dict[str, int] = {}
-        self._plan: dict[str, int] = {}
+        self.plans = PlanTracker(items=self.items, acts=self.acts, states=tools.states)
+        self._guides: dict[str, int] = {}
         self._moved = 0
         self.spans: dict[int, list[int]] = {}
         """Position of a piece with a call id → first and last position of the pieces of the same call."""
@@ -129,10 +117,8 @@ class Facts:
         """Recall id → newest turn at which the input holds a shortened read that refers to this item."""
         self.past = FirstSeen(self.items, self.acts, self.users)
         self.phases = PhaseTracker(self.items, self.acts, self.call_turns, self.pending)
-        self._asked: dict[str, int] = {}
-        self._again: list[int] = []
-        self._fails: dict[str, int] = {}
-        self._failed_again: list[int] = []
+        self._asked, self._fails = dict[str, int](), dict[str, int]()
+        self._again, self._failed_again = list[int](), list[int]()
 
     @property
     def turn(self) -> int:
@@ -141,7 +127,8 @@ class Facts:
 
     def extend(self, items: Iterable[Item]) -> None:
         """Add new items; what was known before stays as it is."""
-        for item in items:
+        for read in items:
+            item = read_observation(read, self.items)
             at = len(self.items)
             if len(self.turn_at) <= item.turn:
                 self._begin_turn(item.turn, at)
@@ -177,17 +164,15 @@ class Facts:
         act = self.tools.parse_call(item.name, item.text)
         if act.kind == "edit" and not act.path and (found := _PATCH_HEADER.search(item.text.replace("\\n", "\n"))):
             act = ToolAction(kind="edit", path=found.group(1).strip(), key=act.key)
-        self.acts[at] = act
+        self.acts[at], replaced = self.plans.add_call(at, item, act)
+        act = self.acts[at]
+        if replaced is not None and len(item.text) > 200:
+            self.overtaken[replaced] = Overtaken(at, "newer plan")
         self._calls.setdefault(item.call, []).append(at)
         self.pending[at] = item.call
         if act.key in self._asked and act.kind not in ("plan", "job", "ask"):
             self._again.append(at)
         self._asked.setdefault(act.key, at)
-        if act.kind == "plan":
-            earlier = self._plan.get(item.name)
-            if earlier is not None and len(item.text) > 200:
-                self.overtaken[earlier] = Overtaken(at, "newer plan")
-            self._plan[item.name] = at
 
     def _add_to_call(self, at: int, item: Item) -> None:
         """Extend the span of the call that a piece belongs to: the call itself, its result, media of the result.
@@ -233,11 +218,23 @@ class Facts:
         self._same[key] = at
         if act.moves:
             self._moved += 1
+        self.plans.add_result(at, call)
+        if good and (name := guide_name(act, self.items[call].text, text)):
+            act = self._add_guide(at, call, name)
         if act.path and act.kind in ("read", "edit", "write"):
             self._add_file_result(at, call, act, good)
         elif act.kind == "run":
             told = bool(_SUCCESS.search(text[-2 * _SCAN_CHARACTERS :])) or self._has_flagged_failure(act)
             self._add_run_result(at, act, good and told, good)
+
+    def _add_guide(self, at: int, call: int, name: str) -> ToolAction:
+        """Record a result that shows a guide (a skill): its earlier version is outdated."""
+        act = self.acts[call] = replace(self.acts[call], kind="skill")
+        earlier = self._guides.get(name)
+        if earlier is not None:
+            self.overtaken[earlier] = Overtaken(at, "read again later")
+        self._guides[name] = at
+        return act
 
     def _add_file_result(self, at: int, call: int, act: ToolAction, good: bool) -> None:
         """Record a result of a read, edit or write of a file.
@@ -310,7 +307,7 @@ class Facts:
 
     def is_newest_plan(self, at: int) -> bool:
         """Return whether the item at `at` is the newest call of a plan tool (todo list, plan)."""
-        return self._plan.get(self.items[at].name) == at
+        return self.plans.newest.get(self.items[at].name) == at
 
     def recent_from(self, rounds: int) -> int:
         """Return the first turn of the newest `rounds` rounds with calls; for 0 the turn after the newest."""
@@ -348,6 +345,12 @@ class Facts:
         """Return the key of the file that the result at `at` shows or changes, as recorded when it arrived."""
         act = self.act_at(at)
         return self._placed.get(at) or (self.file_key(act) if act and act.path else "")
+
+    def is_asked_again(self, at: int) -> bool:
+        """Return whether the result at `at` answers a call that repeats an earlier one."""
+        call = self.call_of.get(at, -1)
+        place = bisect_left(self._again, call)
+        return place < len(self._again) and self._again[place] == call
 
     def count_repeated_calls(self, since: int) -> int:
         """Count the calls from position `since` on that repeat an earlier call."""

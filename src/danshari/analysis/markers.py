@@ -39,10 +39,10 @@ class Markers:
     tags: BlockTags
     imperative: re.Pattern[str]
     running: re.Pattern[str]
+    running_command: re.Pattern[str]
     ended: re.Pattern[str]
     handle: re.Pattern[str]
     cues: Mapping[str, re.Pattern[str]]
-    done: frozenset[str] = frozenset()
     runners: tuple[Runner, ...] = field(default=())
 
     def human_text(self, text: str) -> str:

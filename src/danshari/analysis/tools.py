@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
 
 from danshari.analysis.shell import parse_shell_line
+from danshari.core.items import canonical_arguments
 from danshari.core.text import parse_arguments
 
 ToolKind = Literal[
@@ -74,8 +75,10 @@ _OTHER = ToolRow(match=(), kind="other")
 class ToolTable:
     """The table of tool kinds; the first row whose glob matches a name wins."""
 
-    def __init__(self, rows: Sequence[ToolRow]) -> None:
+    def __init__(self, rows: Sequence[ToolRow], states: Mapping[str, str] | None = None) -> None:
         self.rows = tuple(rows)
+        self.states = states or {}
+        """Word for the state of an entry in a plan (lower case, spaces) → open, active or done."""
         self._found: dict[str, ToolRow] = {}
 
     def find_row(self, name: str) -> ToolRow:
@@ -91,7 +94,7 @@ class ToolTable:
         """Parse one call from its tool name and its arguments (a JSON object, or any text)."""
         row = self.find_row(name)
         data = parse_arguments(arguments)
-        key = f"{name}\0{arguments}"
+        key = f"{name}\0{canonical_arguments(arguments)}"
         if row.command:
             return self._parse_shell_call(row, data, arguments, key)
         kind = row.kind

@@ -101,7 +101,10 @@ def load_tools() -> ToolTable:
                 **{key: tuple(row[key]) for key in lists if key in row},
             )
         )
-    return ToolTable(rows)
+    states: dict[str, str] = {}
+    for _, found in reversed(_load_tables("tools.toml")):
+        states.update((word, group) for group, words in found.get("states", {}).items() for word in words)
+    return ToolTable(rows, states)
 
 
 @cache
@@ -233,9 +236,8 @@ def load_markers() -> Markers:
         ),
         handle=re.compile(table["handle"]),
         cues={name: _compile_any(patterns) for name, patterns in table["cues"].items()},
-        done=frozenset(table["done"]),
         runners=rows,
-        **{name: _compile_any(table[name]) for name in ("imperative", "running", "ended")},
+        **{name: _compile_any(table[name]) for name in ("imperative", "running", "running_command", "ended")},
     )
 
 

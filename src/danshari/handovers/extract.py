@@ -17,7 +17,7 @@ from danshari.core.handover_markdown import (
     render_handover,
 )
 from danshari.core.text import ShownText
-from danshari.handovers.claims import next_step, standing_claims
+from danshari.handovers.claims import next_step, standing_claims, told_points
 from danshari.handovers.file_views import archive_index, last_file_views
 from danshari.handovers.fit import fit_document
 from danshari.handovers.key_lines import choose_key_lines
@@ -86,10 +86,14 @@ def complete_document(
     unspoken = [at for at in places if at not in spoken]
 
     def fill(room: int, known: str) -> Sequence[Point]:
-        return choose_key_lines(
-            facts, unspoken, room, known + wanted.visible, focus=wanted.focus, stale=phrases.texts["changed"],
-            users=[facts.items[at].text for at in spoken], gone=begun.gone,
+        answers, deeds = (int(share * room) for share in _TOLD_SHARES[bool(facts.touched)])
+        told = told_points(facts, unspoken, ShownText(known + wanted.visible), answers=answers, deeds=deeds)
+        known += "".join(f"\n{p.label}\n{p.text}" for p in told)
+        lines = choose_key_lines(
+            facts, unspoken, room - sum(p.size for p in told), known + wanted.visible, focus=wanted.focus,
+            stale=phrases.texts["changed"], users=[facts.items[at].text for at in spoken], gone=begun.gone,
         )  # fmt: skip
+        return [*lines, *told]  # the first give way where a summarizer adds to the document
 
     room = int(_WORDS_SHARE * wanted.size)
     words = sum(p.size for p in full["words"])
@@ -134,7 +138,7 @@ def draft_document(
     fields: dict[str, list[Point]] = {
         "words": words,
         "rules": binding_rules(facts, places, markers, known),
-        "todo": todo_points(facts, places, markers),
+        "todo": todo_points(facts, places),
         "handles": running_handles(facts, places, markers, phrases),
         "tests": work.tests,
         "ruled_out": [*attempts, *said["ruled_out"]],
@@ -187,5 +191,8 @@ def _shorten_user_words(document: Handover, markers: Markers, room: int) -> Hand
 
 _WORDS_SHARE = 0.65
 """Share of a hard size that the user's own words may take before they are chosen from."""
+_TOLD_SHARES = {False: (0.65, 0.3), True: (0.03, 0.1)}
+"""Shares of the room for key lines that answers given, and findings of helpers and deeds of other tools, may take: more
+where no file was touched, because then they are all there is of the work."""
 _SPARE = 60
 """Characters left over from which words are chosen once more, with that much more room."""

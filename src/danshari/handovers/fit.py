@@ -100,7 +100,7 @@ def _share_room(full: Handover, room: int) -> dict[str, tuple[Point, ...]]:
     return {name: _choose_points(full[name], due[name], FIELD_BY_NAME[name]) for name in need}
 
 
-_GROWING_FIELDS = ("todo", "tests", "ruled_out", "files", "handles", "next", "notes")
+_GROWING_FIELDS = ("todo", "handles", "skills", "tests", "ruled_out", "files", "next", "notes")
 """Fields that may use what others leave over, first one first."""
 
 

@@ -28,6 +28,8 @@ _READABLE = 30_000
 """Characters up to which printed source code is left whole at first sight."""
 _BASE_SHARE = 0.8
 """Share of `admit_read` characters that every long read may keep."""
+_UNNARROWED = {"other", "web", "agent"}
+"""Kinds of calls of which nobody knows how to ask for less: shortened once, shown whole when asked again."""
 _MIN_SAVING = 300
 """Characters that an edit of a shown file must save."""
 
@@ -58,11 +60,16 @@ class Short(NamedTuple):
 
 
 def _admit_output(facts: Facts, at: int, kind: str, policy: Policy) -> Short | None:
-    """Clean the output of a run, search or listing, and shorten it if it is too long; None if it stays as it is."""
+    """Clean the output of a run, search or listing, and shorten it if it is too long; None if it stays as it is.
+
+    A call that repeats an earlier one, of a kind that can not be narrowed, is answered whole.
+    """
     item = facts.items[at]
     text = clean_terminal_output(item.text) if kind in CLEANED_KINDS else item.text
     outsized = 0 < policy.admit.any_over < len(text)
-    if outsized or (
+    if kind in _UNNARROWED and facts.is_asked_again(at):
+        pass  # the agent came back for what first sight left out, and has no narrower way to ask
+    elif outsized or (
         0 < policy.admit.over < len(text) and kind in CLEANED_KINDS and not _is_readable_source(kind, text)
     ):
         keep = policy.admit.any_over // 4 if outsized and kind not in CLEANED_KINDS else policy.admit.keep
@@ -122,5 +129,6 @@ def _is_readable_source(kind: str, text: str) -> bool:
 
 
 def _narrowing_hint(kind: str) -> str:
-    """Return the hint how to see more of a shortened search or listing."""
-    return {"search": "narrow the pattern to see more", "list": "list a folder to see more"}.get(kind, "")
+    """Return the hint how to see more of a shortened result."""
+    hints = {"search": "narrow the pattern to see more", "list": "list a folder to see more"}
+    return "the same call again shows all" if kind in _UNNARROWED else hints.get(kind, "")

@@ -17,13 +17,21 @@ from danshari.shorten.arguments import write_placeholder
 
 
 def propose_superseded(facts: Facts, effects: Effects, policy: Policy, force: bool) -> Iterator[Proposal]:
-    """Propose placeholders for items that a later, fully shown item replaces."""
-    recent = facts.recent_from(policy.elide.keep_rounds if not force else min(policy.elide.keep_rounds, 1))
+    """Propose placeholders for items that a later, fully shown item replaces.
+
+    The newest rounds stay, except for reads of a file that was changed since: such a copy misleads.
+    """
+    newest = facts.recent_from(min(policy.elide.keep_rounds, 1))
+    recent = newest if force else facts.recent_from(policy.elide.keep_rounds)
     for at, (by, reason) in facts.overtaken.items():
         while by in facts.overtaken:
             by = facts.overtaken[by].by
         item = facts.items[at]
-        if len(item.text) <= policy.elide.max_length or item.turn >= recent or not _is_shown_whole(effects, by):
+        if (
+            len(item.text) <= policy.elide.max_length
+            or item.turn >= (newest if facts.is_stale(at) else recent)
+            or not _is_shown_whole(effects, by)
+        ):
             continue
         done = effects.texts.get(at)
         if at in effects.gone or (done is not None and done.by not in ("admit",)):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from danshari import data
+from danshari.analysis.text_mode import read_observation
 from danshari.compaction import Compaction
 from danshari.core.edits import View
 from danshari.core.handover import PASTE_LIMIT
@@ -55,8 +56,10 @@ def find_lost_words(source: Sequence[Any], result: Compaction, format: Format) -
     view = [i.text for i in format.read(result.messages) if i.kind == "text" and i.role in ("user", "system")]
     shown, lines = list(view), {line for text in view for line in text.split("\n")}
     markers, lost = data.load_markers(), []
+    read: list[Item] = []
     for item in format.read(source):
-        if item.kind != "text" or item.role not in ("user", "system"):
+        read.append(read_observation(item, read))
+        if read[-1].kind != "text" or item.role not in ("user", "system"):
             continue
         if item.text in shown:
             shown.remove(item.text)

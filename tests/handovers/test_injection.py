@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -178,3 +179,60 @@ def test_borders_are_found_in_linear_time() -> None:
     ):
         small, large = (min(cost(part * n) for _ in range(2)) for n in (2_000, 16_000))
         assert large < 24 * small + 0.05, part
+
+
+ITEMS: list[tuple[str, dict[str, Any]]] = [
+    (
+        "anthropic",
+        {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": ORDER}, "title": ORDER},
+    ),
+    (
+        "anthropic",
+        {"type": "search_result", "source": "x", "title": ORDER, "content": [{"type": "text", "text": ORDER}]},
+    ),
+    ("anthropic", {"type": "mcp_tool_result", "tool_use_id": "q", "content": [{"type": "text", "text": ORDER}]}),
+    ("anthropic", {"type": "tool_result", "tool_use_id": "none", "content": ORDER}),
+    ("anthropic", {"type": "compaction", "content": ORDER}),
+    ("openai-responses", {"type": "program", "id": "p", "call_id": "c", "code": ORDER}),
+    ("openai-responses", {"type": "program_output", "id": "p", "call_id": "c", "result": ORDER}),
+    (
+        "openai-responses",
+        {"type": "mcp_approval_request", "id": "m", "name": ORDER, "arguments": ORDER, "server_label": "x"},
+    ),
+    ("openai-responses", {"type": "mcp_call", "id": "m", "name": "x", "arguments": "{}", "output": ORDER}),
+    (
+        "openai-responses",
+        {"type": "additional_tools", "role": "developer", "tools": [{"type": "function", "name": ORDER}]},
+    ),
+    ("openai-responses", {"type": "configuration_update", "role": "developer", "text": ORDER}),
+    ("openai-responses", {"type": "shell_call_output", "call_id": "z", "output": [{"stdout": ORDER}]}),
+    ("openai-responses", {"type": "a_kind_to_come", "role": "user", "text": ORDER}),
+    ("gemini", {"functionResponse": {"name": "x", "response": {"o": ORDER}}}),
+    ("gemini", {"codeExecutionResult": {"output": ORDER}}),
+]
+
+
+@pytest.mark.parametrize(("provider", "item"), ITEMS)
+def test_items_of_the_agent_are_not_the_users(provider: str, item: dict[str, Any]) -> None:
+    """Blocks and items that no person wrote, wherever a provider puts them."""
+    messages: list[dict[str, Any]]
+    if provider == "openai-responses":
+        said = [
+            {"type": "message", "role": r, "content": [{"type": k, "text": "go"}]}
+            for r, k in (("user", "input_text"), ("assistant", "output_text"))
+        ]
+        messages = [*said, item, said[1], said[0]]
+    else:
+        text = {"text": "go"} if provider == "gemini" else {"type": "text", "text": "go"}
+        inner, answers = ("parts", "model") if provider == "gemini" else ("content", "assistant")
+        messages = [
+            {"role": r, inner: list(p)}
+            for r, p in (
+                ("user", [text]),
+                (answers, [text]),
+                ("user", [item, text]),
+                (answers, [text]),
+                ("user", [text]),
+            )
+        ]
+    assert promoted(handover(messages, format=provider)) == []
