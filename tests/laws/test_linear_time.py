@@ -23,7 +23,7 @@ import pytest
 import danshari
 from danshari import Compactor, data
 from danshari.analysis.identifiers import find_names
-from danshari.analysis.lines import mark_error_lines, mark_total_lines, select_telling_lines
+from danshari.analysis.lines import MOST_READ, mark_error_lines, mark_total_lines, select_telling_lines
 from danshari.analysis.terminal import clean_terminal_output
 from danshari.core.handover_markdown import parse_handover
 from danshari.core.text import _LazyPattern
@@ -206,3 +206,15 @@ def test_conversations(place: str, force: Any) -> None:
                 lambda text, form=form, policy=policy: compacted(text, place, form, policy, force),  # type: ignore[misc]
                 write, SIZE, f"compact({policy}, force={force}) on {kind} as {place} in {form}",
             )  # fmt: skip
+
+
+def test_a_text_too_long_to_read_whole_is_said() -> None:
+    """Beyond a stated length only the two ends are read; both are there, and a note says so."""
+    text = (
+        "first_line_of_all = 1\n" + "filler of no interest\n" * (2 * MOST_READ // 22) + "ERROR: last_line_of_all failed"
+    )
+    messages = conversation("openai-chat", "Fix the parser.", [as_output(text)])
+    result = Compactor("balanced", model="gpt-5", window=30_000).compact(messages)
+    shown = str(result.messages)
+    assert "first_line_of_all" in shown and "last_line_of_all" in shown and len(shown) < 30_000
+    assert any("only the two ends are read" in note for note in result.notes)

@@ -226,6 +226,8 @@ class Facts:
         act = self.acts[call]
         text = self.clean_text(at)  # as admission shows it, so that a second pass over a view finds nothing new
         good = not item.failed and not is_failure_output(text)
+        if text == item.text:
+            self._verdicts[item.digest] = good
         key = (item.name, item.failed, text)
         earlier = self._same.get(key)
         if earlier is not None and len(item.text) > 200:

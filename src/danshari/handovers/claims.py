@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from danshari.analysis.facts import Facts
+from danshari.analysis.lines import readable_ends
 from danshari.analysis.markers import Markers, split_sentences
 from danshari.core.handover import Point
 from danshari.core.text import lazy_pattern
@@ -67,7 +68,7 @@ def _collect_claims(
 
 def quotable_sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a text outside code blocks that have a quotable length."""
-    for sentence in split_sentences(_FENCE.sub("\n", text)):
+    for sentence in split_sentences(_FENCE.sub("\n", readable_ends(text))):
         plain = not sentence.startswith(("#", "|", "```", "<")) and not sentence.endswith((":", "："))
         if (
             plain
