@@ -27,9 +27,10 @@ from danshari.analysis.lines import MOST_READ, mark_error_lines, mark_total_line
 from danshari.analysis.terminal import clean_terminal_output
 from danshari.core.handover_markdown import parse_handover
 from danshari.core.text import _LazyPattern
+from danshari.formats import find_format
 from danshari.handovers.claims import quotable_sentences
 from danshari.handovers.language import detect_language
-from danshari.handovers.user_words import strip_handovers
+from danshari.handovers.user_words import spoken_text
 from danshari.handovers.work import edit_line_range, outcome_lines
 from danshari.pipeline.masking import mask_secrets
 from danshari.shorten.text_kind import text_shape
@@ -155,7 +156,10 @@ def functions() -> dict[str, Callable[[str], object]]:
         "text_shape": lambda text: text_shape(text.split("\n"), "run"),
         "quotable_sentences": lambda text: list(quotable_sentences(text)),
         "human_text": markers.human_text,
-        "strip_handovers": strip_handovers,
+        "spoken_text": lambda text: spoken_text(
+            find_format("openai-chat").read([{"role": "user", "content": text}])[0], markers
+        ),
+        "client_rules": lambda text: list(markers.client_rules(text)),
         "parse_handover": lambda text: parse_handover(text, phrases),
         "outcome_lines": lambda text: [outcome_lines(row, text, good=good) for row in told for good in (True, False)],
         "find_runner": markers.find_runner,

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+import tomllib
+from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from danshari.data import package_text
 from danshari.proxy.http.overflow import parse_overflow
 from danshari.testing.fake_provider import ScriptedFailure
 from tests.support.proxy import Client, Pair, body_of, make_pair, work
@@ -30,21 +37,31 @@ def test_an_overflow_that_nothing_helps_against_stays_the_providers_own(pair: Pa
     assert through[2] == direct[2]
 
 
-@pytest.mark.parametrize(
-    ("status", "text", "counted", "limit"),
-    [
-        (400, "prompt is too long: 210,000 tokens > 200000 maximum", 210_000, 200_000),
-        (400, "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens.", 9001, 8192),
-        (400, "input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000, decrease", 199_000, 200_000),
-        (400, '{"code": "context_length_exceeded"}', None, None),
-        (400, "Your input exceeds the context window of this model.", None, None),
-        (400, "The input token count (1100000) exceeds the maximum number of tokens allowed (1048576).", 1_100_000, 1_048_576),
-        (413, "request_too_large", None, None),
-    ],
-)  # fmt: skip
-def test_refusals_for_length_are_recognised(status: int, text: str, counted: int | None, limit: int | None) -> None:
-    found = parse_overflow(status, text.encode())
-    assert found is not None
-    assert (found.counted, found.limit) == (counted, limit)
-    assert parse_overflow(500, text.encode()) is None
-    assert parse_overflow(400, b"max_tokens: must be positive") is None
+TABLE = tomllib.loads(package_text("overflow.toml"))
+
+
+@pytest.mark.parametrize("row", TABLE["saying"], ids=lambda row: row["who"])
+def test_every_wording_is_recognised_with_its_counts(row: dict[str, Any]) -> None:
+    """In plain words, in JSON and inside another provider's error, under every status that it may come with."""
+    counted, limit = (n or None for n in (*row["counts"], 0, 0)[:2])
+    quoted = json.dumps({"error": {"message": row["example"], "type": "invalid_request_error"}})
+    nested = json.dumps({"error": {"message": f"GatewayException: {quoted}", "code": "400"}})
+    for text in (row["example"], quoted, nested):
+        for status in row.get("statuses", (400, 413, 422, 500, 502, 503)):
+            found = parse_overflow(status, text.encode())
+            assert found is not None, (status, text)
+            assert (found.counted, found.limit) == (counted, limit)
+        assert parse_overflow(200, text.encode()) is None
+        assert parse_overflow(401, text.encode()) is None
+
+
+@pytest.mark.parametrize("row", TABLE["other"], ids=lambda row: row["example"][:30])
+def test_what_sounds_alike_is_something_else(row: dict[str, Any]) -> None:
+    for text in (row["example"], json.dumps({"error": {"message": row["example"], "code": "invalid_request_error"}})):
+        assert [s for s in (400, 413, 422, 429, 500, 503) if parse_overflow(s, text.encode())] == []
+
+
+@given(text=st.text(max_size=400), status=st.sampled_from((400, 413, 422, 429, 500)))
+def test_other_errors_are_none(text: str, status: int) -> None:
+    body = json.dumps({"error": {"message": text, "type": "invalid_request_error", "param": "messages"}})
+    assert parse_overflow(status, body.encode()) is None

@@ -53,6 +53,8 @@ def policy_from_case(words: Mapping[str, Any]) -> Policy:
         commit_active=1.0,
         handover_size=int(0.8 * trigger),
         handover_restore=0,
+        handover_alternate=bool(words.get("strict_alternation", False)),
+        protected_head=int(words.get("protect_head", 0)),
         summary_request="flat",
         summary_tokens=min(1_000, window // 16),
         summary_model=str(words.get("summary_model", "")),

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from danshari.core.text import BlockPattern, lazy_pattern
+from danshari.analysis.user_text import BlockTags
+from danshari.core.text import lazy_pattern
 
 _SENTENCE = lazy_pattern(r"(?<=[.!?。！？；])\s+|(?<=[。！？；])|\n+")
 _BULLET = lazy_pattern(r"^\s*(?:[-*+•]|\d+[.)])\s+")
@@ -35,7 +36,7 @@ class Markers:
     """The patterns of `data/markers.toml`, compiled."""
 
     machine: re.Pattern[str]
-    blocks: BlockPattern
+    tags: BlockTags
     imperative: re.Pattern[str]
     running: re.Pattern[str]
     ended: re.Pattern[str]
@@ -47,9 +48,13 @@ class Markers:
     def human_text(self, text: str) -> str:
         """Return what a person wrote in a user-role text; empty if all of it is machine-made."""
         if self.machine.match(text.lstrip()):
-            rest = self.blocks.sub("", text)
+            rest = self.tags.strip_blocks(text)
             return "" if rest == text or not rest.strip() or self.machine.match(rest.lstrip()) else rest.strip("\n")
-        return self.blocks.sub("", text).strip("\n") if "<" in text else text
+        return self.tags.strip_blocks(text).strip("\n") if "<" in text or "[" in text else text
+
+    def client_rules(self, text: str) -> list[str]:
+        """Return the binding lines that the client itself put into a user-role text."""
+        return [line for line in self.tags.instruction_lines(text) if self.imperative.search(line)]
 
     def binding_lines(self, text: str) -> list[str]:
         """Return the lines of a text that state a rule (must, never, always ...)."""

@@ -59,6 +59,10 @@ class Fold:
     covers: Digest
     text: str
     keep: tuple[ItemId, ...] = ()
+    alternate: bool = False
+    """Whether it keeps user and assistant taking turns."""
+    apart: bool = False
+    """Whether it stands in a message of its own even behind one of the user's."""
     by: str = ""
     why: str = ""
     seen: ItemId = ItemId("")

@@ -136,19 +136,30 @@ def _joined_point(read: _ReadPoint) -> Point:
     return Point(text="\n".join(lines) if lines else "\0", label=label, turn=turn)
 
 
-def find_handover_span(text: str, begin: int = 0) -> tuple[int, int] | None:
-    """Return the (start, end) positions of a rendered document in a text, or None if there is none.
+def find_handover_span(text: str, until: int | None = None) -> tuple[int, int] | None:
+    """Return the (start, end) positions of the last rendered document in a text, or None if there is none.
 
-    A document has an opening line, headings unless it is empty, and an ending line. What stands before `begin` is
-    not looked at.
+    What stands from `until` on is not looked at.
+
+    A document has an opening line, headings unless it is empty, and an ending line. Only its own opening line stands
+    at the beginning of a line: an opening before it, in words that were never closed, belongs to something else.
     """
-    start = begin if text.startswith(OPENING, begin) else text.find("\n" + OPENING, begin) + 1
-    if start < begin or not text.startswith(OPENING, start):
-        return None
-    end = text.find("\n" + ENDING, start)
-    if end < start:
-        return None
-    first, *rest = text[start:end].split("\n")
-    if not _OPENING_LINE.match(first) or (rest and not any(map(_HEADING_LINE.match, rest))):
-        return None
-    return start, end + 1 + len(ENDING)
+    end = text.rfind("\n" + ENDING, 0, len(text) if until is None else until)
+    while end >= 0:
+        start = _last_opening(text, end)
+        if start < 0:
+            return None
+        first, *rest = text[start:end].split("\n")
+        if _OPENING_LINE.match(first) and (not rest or any(map(_HEADING_LINE.match, rest))):
+            return start, end + 1 + len(ENDING)
+        end = text.rfind("\n" + ENDING, 0, start)
+    return None
+
+
+def _last_opening(text: str, end: int) -> int:
+    """Return where the last opening line before `end` begins, -1 if there is none."""
+    at = end
+    while (at := text.rfind("\n" + OPENING, 0, at)) >= 0:
+        if not text.startswith(ENDING, at + 1):
+            return at + 1
+    return 0 if text.startswith(OPENING) and not text.startswith(ENDING) else -1

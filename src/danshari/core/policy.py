@@ -139,6 +139,11 @@ class HandoverRules:
         "fifth of what it replaces",
     )
     restore: int = option(12000, "characters of files shown as last seen, inside the hand-over; 0: none")
+    alternate: bool = option(
+        False,
+        "whether a hand-over keeps user and assistant taking turns, calls and results aside, for chat templates that "
+        "demand it: it then takes the side that is due, with a word of the other where needed",
+    )
     language: str = option("", "language of the hand-over (en, zh, …); empty: that of the user's words")
     mask_secrets: bool = option(
         True, "mask keys and tokens in what danshari writes into a hand-over or sends to a summarizer"
@@ -192,6 +197,7 @@ class Policy:
         "bound thinking after an edit: strip: leave dead blocks out, edit only closed loops; "
         "hint: ask the provider to drop them; keep: no edit that would break one",
     )
+    protected_head: int = option(0, "messages after the system prompt that no pass and no hand-over touches")
     mend: MendMode = option(
         "safe",
         "what a provider would refuse in messages that came in broken (calls never answered, stray results, half "

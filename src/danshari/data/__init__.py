@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from danshari.analysis.markers import Markers, Runner
 from danshari.analysis.tools import TOOL_KINDS, ToolRow, ToolTable
+from danshari.analysis.user_text import BlockTags
 from danshari.core.line_weights import ScorerWeights, weights_from_dict
 from danshari.core.policy import Policy, make_policy, outdated_fields
 from danshari.core.pricing import ModelInfo, Prices
-from danshari.core.text import BlockPattern
 from danshari.core.tokens import LITERAL_ESTIMATOR, TOKEN_FEATURES, Estimator
 from danshari.errors import ArgumentError, DanshariError, PolicyError
 
@@ -224,7 +224,13 @@ def load_markers() -> Markers:
     )  # fmt: skip
     return Markers(
         machine=_compile_any(table["machine"], 0),
-        blocks=_compile_blocks(table["blocks"]),
+        tags=BlockTags(
+            data=tuple(tuple(group.split()) for group in table["data_tags"]),
+            notices=tuple(table["notice_tags"]),
+            marks=_compile_any(table["marks"], 0),
+            instructions=_compile_any(table["instructions"], 0),
+            source=_compile_any(table["source"], 0),
+        ),
         handle=re.compile(table["handle"]),
         cues={name: _compile_any(patterns) for name, patterns in table["cues"].items()},
         done=frozenset(table["done"]),
@@ -236,13 +242,6 @@ def load_markers() -> Markers:
 def _compile_any(patterns: list[str], flags: int = re.IGNORECASE) -> re.Pattern[str]:
     try:
         return re.compile("|".join(f"(?:{p})" for p in patterns), flags)
-    except re.error as error:
-        raise ArgumentError(f"markers.toml: {patterns!r} is no valid expression: {error}") from None
-
-
-def _compile_blocks(patterns: list[str]) -> BlockPattern:
-    try:
-        return BlockPattern(patterns, re.DOTALL)
     except re.error as error:
         raise ArgumentError(f"markers.toml: {patterns!r} is no valid expression: {error}") from None
 

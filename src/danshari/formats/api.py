@@ -49,11 +49,6 @@ class ProviderApi:
     """`gen_ai.provider.name` in OpenTelemetry's conventions."""
     usage_marks: ClassVar[tuple[bytes, ...]] = (b"usage", b"error", b"[DONE]")
     """Bytes of which one stands in every stream event that reports usage, an error or the end."""
-    overflow_messages: ClassVar[tuple[str, ...]] = ()
-    """Regular expressions of the errors by which the provider says that a context is too long.
-
-    The groups `counted` and `limit` are the provider's own counts, in tokens.
-    """
     session_fields: ClassVar[tuple[str, ...]] = ()
     """Fields of a request by which the provider holds the history, so that the request carries only what is new."""
 

@@ -39,6 +39,8 @@ FILE_TOKENS = 3000
 """Tokens of an attached file or audio of unknown size; both providers count per page or second."""
 
 
+CARRY_ON, READ = "Go on.", "I have read the hand-over."
+"""What stands beside a hand-over where the other side is due."""
 EMPTY = "(empty)"
 """The text put where a provider refuses a message without any."""
 SHAPE_ERRORS = (TypeError, AttributeError, KeyError, ValueError, IndexError)
@@ -101,7 +103,7 @@ class Format:
     request_fields: ClassVar[frozenset[str]] = frozenset()
     """Fields of a whole request that tell this format from others with the same `key`."""
     can_answer: ClassVar[bool] = False
-    """Whether broken conversations can be mended: `answer` and `fill_empty` are there."""
+    """Whether messages of its own can be made: `answer`, `fill_empty` and `assistant_message` are there."""
     answers_follow: ClassVar[bool] = True
     """Whether results must stand right behind the turn that made the calls, not just anywhere later."""
     one_answer: ClassVar[bool] = False
@@ -186,6 +188,10 @@ class Format:
 
     def user_message(self, text: str) -> Any:
         """Make a user message."""
+        raise NotImplementedError
+
+    def assistant_message(self, text: str) -> Any:
+        """Make a message of the assistant."""
         raise NotImplementedError
 
     def answer(self, call: Piece, text: str) -> Any:
@@ -287,16 +293,38 @@ class Format:
 
     def _splice_handovers(self, out: list[Any], shown: View) -> None:
         """Append each hand-over to the user message before it, or insert it as a message of its own."""
-        places = {shown.items[start].at[0]: fold.text for start, (_, fold) in shown.effects.folds.items()}
+        places = {shown.items[start].at[0]: fold for start, (_, fold) in shown.effects.folds.items()}
         for at in sorted(places, reverse=True):
-            before = at - 1
+            fold, before = places[at], at - 1
             while before >= 0 and out[before] is GONE:
                 before -= 1
             message = self.as_message(out[before]) if before >= 0 else None
-            if message is not None and self.is_message(message) and self.is_user(message):
-                out[before] = self.append_text(message, places[at])
+            extends = not fold.apart and message is not None and self.is_message(message) and self.is_user(message)
+            if fold.alternate and self.can_answer:
+                sides = (self._speaker(out[:at][::-1]), self._speaker(out[at:]) or "assistant")
+                if not extends or sides == ("user", "user"):
+                    out[at:at] = self._alternating_messages(fold.text, *sides)
+                    continue
+            if extends:
+                out[before] = self.append_text(message, fold.text)
             else:
-                out.insert(at, self.user_message(places[at]))
+                out.insert(at, self.user_message(fold.text))
+
+    def _speaker(self, messages: Sequence[Any]) -> str:
+        """Return who speaks in the first of the messages that is no call, no result and no system prompt, or ""."""
+        for message in messages:
+            pieces = self.split(message) if message is not GONE else []
+            if pieces and all(p.kind not in ("call", "result") and p.role in ("user", "assistant") for p in pieces):
+                return pieces[0].role
+        return ""
+
+    def _alternating_messages(self, text: str, before: str, after: str) -> list[Any]:
+        """Return the messages of a hand-over between two speakers, so that user and assistant take turns."""
+        if before == "user":
+            made = [self.assistant_message(text)]
+            return made if after == "user" else [*made, self.user_message(CARRY_ON)]
+        made = [self.user_message(text)]
+        return [*made, self.assistant_message(READ)] if after == "user" else made
 
     def is_user(self, message: Any) -> bool:
         """Return whether text can be appended to this message as the user's."""

@@ -13,7 +13,6 @@ from danshari.analysis.markers import Markers
 from danshari.core.handover import Handover, Point, merge_handovers
 from danshari.core.handover_markdown import (
     Phrases,
-    find_handover_span,
     parse_handover,
     render_handover,
 )
@@ -28,6 +27,8 @@ from danshari.handovers.user_words import (
     binding_rules,
     choose_user_lines,
     label_requests,
+    own_handover_span,
+    spoken_text,
     user_words,
 )
 from danshari.handovers.work import collect_work
@@ -120,7 +121,7 @@ def draft_document(
     language = wanted.language or conversation_language(facts, markers, tables.languages.values())
     phrases = tables.languages[language]
     words = user_words(facts, places, markers, phrases)
-    users = [at for at in facts.users if markers.human_text(facts.items[at].text).strip()]
+    users = [at for at in facts.users if spoken_text(facts.items[at], markers).strip()]
     inside = set(places)
     words = label_requests(
         words, phrases, first=bool(users) and users[0] in inside, last=bool(users) and users[-1] in inside
@@ -156,8 +157,8 @@ def find_earlier_handover(facts: Facts, places: Sequence[int], tables: Extractio
     """Return the newest hand-over found in the texts of the items themselves, or None."""
     for at in reversed(places):
         item = facts.items[at]
-        if item.kind == "text" and item.role == "user" and find_handover_span(item.text):
-            return parse_handover(item.text, tables.languages)
+        if span := own_handover_span(item, tables.markers):
+            return parse_handover(item.text[slice(*span)], tables.languages)
     return None
 
 

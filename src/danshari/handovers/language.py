@@ -9,6 +9,7 @@ from danshari.analysis.facts import Facts
 from danshari.analysis.markers import Markers
 from danshari.core.handover_markdown import Phrases
 from danshari.core.text import lazy_pattern
+from danshari.handovers.user_words import spoken_text
 
 _WORD = lazy_pattern(r"[^\W\d_]+")
 _CODE = lazy_pattern(
@@ -39,5 +40,5 @@ def detect_language(texts: Iterable[str], languages: Iterable[Phrases], *, defau
 
 def conversation_language(facts: Facts, markers: Markers, languages: Iterable[Phrases]) -> str:
     """Return the language code of a conversation's user."""
-    texts = [markers.human_text(facts.items[at].text) for at in facts.users]
+    texts = [spoken_text(facts.items[at], markers) for at in facts.users]
     return detect_language([t[:2000] for t in texts[-8:] + texts[:1]], languages)

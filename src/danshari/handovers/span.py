@@ -9,7 +9,7 @@ from danshari.analysis.facts import Facts
 from danshari.core.edits import Effects, Fold, digest_items
 from danshari.core.handover import PASTE_LIMIT
 from danshari.core.policy import Policy
-from danshari.planning.laws import find_loop_opening, is_open, is_protected
+from danshari.planning.laws import find_loop_opening, is_open, is_protected, protected_head_end
 
 MAX_KEPT_MEDIA = 3
 """Images and files of the user that stay beside a hand-over, newest first."""
@@ -46,6 +46,7 @@ def choose_handover_span(
     else:
         end = _tail_start(facts, tail) if until < 0 else min(_tail_start(facts, tail), until)
         first = _head_end(facts, end, outsized)
+    first = max(first, protected_head_end(facts, policy))
     while end > first and facts.splits_round(first, end - 1):
         end -= 1
     first, end = _align_to_folds(effects, first, end, widen=until < 0)
@@ -132,7 +133,7 @@ def _head_end(facts: Facts, end: int, outsized: float) -> int:
     return end
 
 
-def make_fold(facts: Facts, span: HandoverSpan, text: str, *, why: str) -> Fold:
+def make_fold(facts: Facts, span: HandoverSpan, text: str, *, why: str, policy: Policy) -> Fold:
     """Return the edit that replaces a span by a hand-over."""
     items = facts.items
     return Fold(
@@ -141,6 +142,8 @@ def make_fold(facts: Facts, span: HandoverSpan, text: str, *, why: str) -> Fold:
         covers=digest_items(items[span.first : span.last + 1]),
         text=text,
         keep=tuple(items[at].id for at in span.keep),
+        alternate=policy.handover.alternate,
+        apart=policy.protected_head > 0,
         by="summarize",
         why=why,
         seen=items[-1].id,

@@ -11,6 +11,7 @@ from danshari.analysis.lines import text_ends
 from danshari.analysis.markers import Markers, split_sentences
 from danshari.core.handover import PASTE_LIMIT, Point
 from danshari.core.handover_markdown import Phrases, find_handover_span
+from danshari.core.items import Item
 from danshari.core.text import ShownText, lazy_pattern
 from danshari.handovers.claims import claim_key
 
@@ -20,11 +21,40 @@ _LONG_LINE = 300
 _LABELLED = lazy_pattern(
     r"^[A-Z][A-Z _-]{2,}:\s|^(?:Goal|Note|Decision|Rule(?: \w+)?|Approach|New plan|Update|目标|规则|决定)[:：]\s?"
 )
+_TAG_LINE = lazy_pattern(r"<([A-Za-z][\w-]{0,40})(?:\s[^<>]*)?>\Z")
 _ASIDE = lazy_pattern(
     r"^(?:by the way|unrelated|random|off-topic|side note|quick (?:tangent|question)|oh,? did you|do you happen to "
     r"know|i just remembered|顺便问)",
     re.IGNORECASE,
 )
+
+
+def own_handover_span(item: Item, markers: Markers) -> tuple[int, int] | None:
+    """Return where a hand-over of ours stands in an item, or None.
+
+    Ours stands where a major compaction put it: in the user's role, before the first answer, at the end of its
+    message. One that is found elsewhere was pasted, or was written by somebody else.
+    """
+    if item.kind != "text" or item.role != "user" or item.turn:
+        return None
+    span = find_handover_span(item.text)
+    return span if span and not markers.human_text(item.text[span[1] :]).strip() else None
+
+
+def spoken_text(item: Item, markers: Markers, left_out: str = "") -> str:
+    """Return what a person wrote in a user text: without machine-made blocks and without hand-overs.
+
+    In the place of a hand-over that is not ours stands the note `left_out`, with its size in characters at `{}`.
+    """
+    text = item.text
+    if own := own_handover_span(item, markers):
+        text = text[: own[0]].rstrip("\n") + text[own[1] :]
+    kept: list[str] = []  # from the end
+    until = len(text)
+    while span := find_handover_span(text, until):
+        kept += [text[span[1] : until], left_out.replace("{}", str(span[1] - span[0]))]
+        until = span[0]
+    return markers.human_text("".join([*kept, text[:until]][::-1]))
 
 
 def user_words(facts: Facts, places: Iterable[int], markers: Markers, phrases: Phrases) -> list[Point]:
@@ -34,9 +64,10 @@ def user_words(facts: Facts, places: Iterable[int], markers: Markers, phrases: P
         item = facts.items[at]
         if item.kind != "text" or item.role != "user":
             continue
-        text = markers.human_text(strip_handovers(item.text))
+        recall = item.digest[:12]
+        text = spoken_text(item, markers, f"[danshari: {{}} {phrases.texts['left_out']}, {recall}]")
         if text.strip():
-            found.append(Point(text=_shorten_paste(text, item.digest[:12], phrases), turn=item.turn, source=(item.id,)))
+            found.append(Point(text=_shorten_paste(text, recall, phrases), turn=item.turn, source=(item.id,)))
     return found
 
 
@@ -46,16 +77,6 @@ def label_requests(words: Sequence[Point], phrases: Phrases, *, first: bool, las
     if last and words:
         marks[len(words) - 1] = phrases.texts["now"] if len(words) > 1 or not first else phrases.texts["request"]
     return [Point(text=p.text, turn=p.turn, source=p.source, label=marks.get(n, "")) for n, p in enumerate(words)]
-
-
-def strip_handovers(text: str) -> str:
-    """Remove rendered hand-overs from a text."""
-    kept: list[str] = []
-    at = 0
-    while span := find_handover_span(text, at):
-        kept.append(text[at : span[0]].rstrip("\n"))
-        at = span[1]
-    return "".join([*kept, text[at:]])
 
 
 def _shorten_paste(text: str, recall: str, phrases: Phrases) -> str:
@@ -68,7 +89,7 @@ def _shorten_paste(text: str, recall: str, phrases: Phrases) -> str:
 
 
 def binding_rules(facts: Facts, places: Iterable[int], markers: Markers, known: str) -> list[Point]:
-    """Quote binding lines of system prompts and machine-made reminders that `known` does not contain."""
+    """Quote the binding lines that system prompts and the client's own notices hold and `known` does not."""
     found: list[Point] = []
     said: set[str] = set()
     shown = ShownText(known)
@@ -76,11 +97,8 @@ def binding_rules(facts: Facts, places: Iterable[int], markers: Markers, known: 
         item = facts.items[at]
         if item.kind != "text" or item.role not in ("system", "user"):
             continue
-        text = item.text
-        if item.role == "user":
-            blocks = markers.blocks.findall(text)
-            text = "\n".join(blocks) if blocks else ""
-        lines = [line for line in markers.binding_lines(text) if line.strip() not in said and line.strip() not in shown]
+        binding = markers.client_rules(item.text) if item.role == "user" else markers.binding_lines(item.text)
+        lines = [line for line in binding if line.strip() not in said and line.strip() not in shown]
         said.update(line.strip() for line in lines)
         if lines:
             found.append(Point(text="\n".join(lines), label=item.role, turn=item.turn, source=(item.id,)))
@@ -90,14 +108,18 @@ def binding_rules(facts: Facts, places: Iterable[int], markers: Markers, known: 
 def choose_user_lines(words: Sequence[Point], markers: Markers, room: int) -> tuple[list[Point], list[Point]]:
     """Choose lines of the user's words that fit into `room` characters; return (rules, other words).
 
-    Rules, labelled lines and exact values come first. A label such as `HARD CONSTRAINT:` is removed. A
+    Rules, labelled lines and exact values come first. What a person quotes in a fence, behind `>` or in a tag binds
+    nobody and is no rule. A label such as `HARD CONSTRAINT:` is removed. A
     line repeated later with another value is outdated, and a line repeated as it is counts less.
     """
     units: dict[str, tuple[int, int, str]] = {}
     counts: dict[str, int] = {}
+    pasted: set[str] = set()
     for place, point in enumerate(words):
-        for number, unit in enumerate(_split_units(point.text)):
+        for number, (unit, quoted) in enumerate(_split_units(point.text)):
             key = claim_key(unit)
+            if quoted:
+                pasted.add(key)
             counts[key] = counts.get(key, 0) + (units.get(key, (0, 0, unit))[2] == unit)
             units.pop(key, None)
             units[key] = (place, number, unit)
@@ -109,17 +131,17 @@ def choose_user_lines(words: Sequence[Point], markers: Markers, room: int) -> tu
         return _sentence_worth(unit, markers) / max(counts[key], 1) + at_an_end + 1e-3 * place
 
     ranked = sorted(_drop_reversed_plans(units, markers), key=rank, reverse=True)
-    kept: list[tuple[int, int, str]] = []
+    kept: list[tuple[int, int, str, bool]] = []
     for key in ranked:
         place, number, unit = units[key]
         text = _LABELLED.sub("", unit, count=1)
         if len(text) + 1 <= room:
-            kept.append((place, number, text))
+            kept.append((place, number, text, key not in pasted and bool(markers.imperative.search(text))))
             room -= len(text) + 1
     kept.sort()
     found = []
     for binding in (True, False):
-        text = "\n".join(text for _, _, text in kept if bool(markers.imperative.search(text)) == binding)
+        text = "\n".join(text for _, _, text, binds in kept if binds == binding)
         found.append([Point(text=text)] if text else [])
     return found[0], found[1]
 
@@ -135,13 +157,23 @@ def _drop_reversed_plans(units: Mapping[str, tuple[int, int, str]], markers: Mar
     ]
 
 
-def _split_units(text: str) -> Iterator[str]:
-    """Yield the lines of a text; long lines sentence by sentence."""
+def _split_units(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the lines of a text, long lines sentence by sentence, and whether they stand in a quotation."""
+    closing = ""
     for line in text.split("\n"):
+        bare = line.strip()
+        inside = bool(closing)
+        if closing:
+            closing = "" if bare.endswith(closing) else closing
+        elif bare.startswith(("```", "~~~")):
+            closing, inside = bare[:3], True
+        elif (opened := _TAG_LINE.match(bare)) and f"</{opened[1]}>" in text:
+            closing, inside = f"</{opened[1]}>", True
+        quoted = inside or bare.startswith(">")
         if len(line) > _LONG_LINE:
-            yield from split_sentences(line)
-        elif line.strip():
-            yield line.strip()
+            yield from ((unit, quoted) for unit in split_sentences(line))
+        elif bare:
+            yield bare, quoted
 
 
 def _sentence_worth(sentence: str, markers: Markers) -> float:

@@ -24,6 +24,10 @@ MAX_PROSE = 6_000
 """Characters of a plain-prose answer that are taken as notes; more is no summary."""
 _MAX_ECHO = 0.5
 """Share of the prompt's lines that an answer may repeat."""
+LONG_LINE = 40
+"""Characters from which a line of prose that stands in the conversation too counts as copied."""
+_MAX_COPIED = 0.8
+"""Share of a prose answer's characters that may be lines copied from the conversation."""
 _NUMBER = lazy_pattern(r"\d{3,}")
 """Numbers that must stand in the conversation."""
 _FENCED = lazy_pattern(r"\A\s*```(?:json)?(?>\s*\n)(.*?)\n?```\s*\Z", re.DOTALL)
@@ -48,6 +52,8 @@ class CheckContext:
     markers: Markers
     languages: Mapping[str, Phrases]
     mask: Callable[[str], str] = str
+    lines: Collection[str] = frozenset()
+    """Long lines that stand in what the hand-over replaces, stripped."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,6 +108,11 @@ def _content_problem(text: str, ground: CheckContext) -> str:
     same = asked.intersection(said)
     if said and (sum(line in asked for line in said) > _MAX_ECHO * len(said) or len(same) > _MAX_ECHO * len(asked) > 2):
         return "an echo of the prompt"
+    prose = [line for line in said if len(line) >= LONG_LINE]
+    if text.lstrip()[:1] not in "{[`" and prose:
+        copied = sum(len(line) for line in prose if line in ground.lines)
+        if copied > _MAX_COPIED * sum(map(len, said)):
+            return "an echo of the conversation"
     if text.startswith(OPENING):
         return "a copy of the document instead of a change to it"
     return ""

@@ -18,7 +18,7 @@ from danshari.passes import ADMISSION_PASS, PASS_NAMES, PASSES, Pass
 from danshari.passes.admit import admit
 from danshari.pipeline.state import PipelineSettings
 from danshari.pipeline.tracker import ConversationTrack
-from danshari.planning.laws import Refusal, check_edit, is_protected
+from danshari.planning.laws import Refusal, check_edit, is_protected, protected_head_end
 from danshari.planning.planner import (
     choose_batch,
     choose_forced_batch,
@@ -75,10 +75,11 @@ def collect_proposals(
     """
     found: dict[int, list[Proposal]] = {}
     notes = notes if notes is not None else []
+    head = protected_head_end(facts, policy)
     for row in passes:
         ask = row.propose if row.name in PASSES else partial(_ask_own_pass, row, notes)
         for proposal in ask(facts, effects, policy, force):
-            if not is_protected(facts.items[proposal.at], policy):
+            if proposal.at >= head and not is_protected(facts.items[proposal.at], policy):
                 found.setdefault(proposal.at, []).append(proposal)
     return [next((p for p in options if p.needs not in found), options[-1]) for options in found.values()]
 

@@ -32,7 +32,8 @@ from danshari.handovers.ladder import (
 )
 from danshari.handovers.span import HandoverSpan, make_fold, newest_messages_start
 from danshari.handovers.survival import measure_survival
-from danshari.handovers.validate import CheckContext, collect_names
+from danshari.handovers.user_words import spoken_text
+from danshari.handovers.validate import LONG_LINE, CheckContext, collect_names
 from danshari.pipeline import masking
 from danshari.pipeline.state import MajorResult, Pipeline
 from danshari.pipeline.summarize import SummaryContext, flatten_items
@@ -206,7 +207,8 @@ class HandoverDraft:
         policy, language = self.run.settings.policy, self.document.language
         facts, phrases = self.facts, extraction_tables().languages[language]
         mask = masking.mask_secrets if policy.handover.mask_secrets else str
-        users = [w for at in facts.users if (w := data.load_markers().human_text(facts.items[at].text).strip())]
+        markers = data.load_markers()
+        users = [w for at in facts.users if (w := spoken_text(facts.items[at], markers).strip())]
         holes = {
             "request": mask(users[-1][:4_000]) if users else "—",
             "document": DOCUMENT_MARK,
@@ -272,7 +274,7 @@ class HandoverDraft:
         """Collect what a summarizer's answer is validated against."""
         facts, markers = self.facts, data.load_markers()
         items = facts.items
-        words = "\n".join(markers.human_text(items[at].text) for at in facts.users)
+        words = "\n".join(spoken_text(items[at], markers) for at in facts.users)
         return CheckContext(
             known=collect_names([*(i.text for i in items), *(i.name for i in items)]) if asks else (),
             words=words,
@@ -282,6 +284,12 @@ class HandoverDraft:
             limit=self._max_summary_chars,
             markers=markers,
             languages=data.load_phrases(),
+            lines=frozenset(
+                line.strip()
+                for at in (self.span.places if asks else ())
+                for line in items[at].text.split("\n")
+                if len(line) >= LONG_LINE
+            ),
             mask=masking.mask_secrets if self.run.settings.policy.handover.mask_secrets else str,
         )
 
@@ -355,7 +363,7 @@ class HandoverDraft:
             major.notes.append(why)
             return major
         text = self._render_text(document)
-        fold = make_fold(facts, span, text, why=self.why)
+        fold = make_fold(facts, span, text, why=self.why, policy=run.settings.policy)
         if broken := check_edit(fold, facts, run.settings.policy):
             major.notes.append(f"no major compaction: {broken.law}: {broken.why}")
             return major

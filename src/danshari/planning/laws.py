@@ -62,7 +62,7 @@ def _check_replacement(edit: Replace, facts: Facts, policy: Policy) -> tuple[str
         return "user words", "only calls and results may be replaced"
     if item.turn >= facts.turn and at < facts.first_sight:
         return "newest round", "it belongs to the newest turn"
-    if is_protected(item, policy):
+    if is_protected(item, policy) or at < protected_head_end(facts, policy):
         return "protection", f"{item.name or 'this item'} is protected or pinned"
     if is_compacted_text(item.text):
         return "idempotence", "the item is a placeholder already"
@@ -91,6 +91,8 @@ def _check_span(edit: Drop | Fold, facts: Facts, policy: Policy) -> tuple[str, s
     newest = items[last].turn >= facts.turn and (not isinstance(edit, Fold) or items[last].role != "user")
     if newest and not everything:
         return "newest round", "the span reaches into the newest turn"
+    if first < protected_head_end(facts, policy):
+        return "protection", "the span reaches into the head that the policy protects"
     if any(is_open(facts, at) for at in range(first, last + 1)):
         return "open call", "a call in the span is still running"
     if facts.splits_round(first, last):
@@ -134,6 +136,18 @@ def is_open(facts: Facts, at: int) -> bool:
     """Return whether a result is still to come: that of a call, or more for a program that runs in the newest turn."""
     item = facts.items[at]
     return at in facts.pending or (bool(item.program) and item.turn >= facts.turn)
+
+
+def protected_head_end(facts: Facts, policy: Policy) -> int:
+    """Return the position where the policy's protected head ends, whole rounds included; 0 without one."""
+    if not policy.protected_head:
+        return 0
+    items = facts.items
+    begin = next((item.at[0] for item in items if item.role != "system"), 0)
+    end = next((at for at, item in enumerate(items) if item.at[0] >= begin + policy.protected_head), len(items))
+    while 0 < end < len(items) and facts.splits_round(0, end - 1):
+        end += 1
+    return end
 
 
 def is_protected(item: Item, policy: Policy) -> bool:

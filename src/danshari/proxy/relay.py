@@ -324,6 +324,7 @@ class Relay:
 
         async def send_again() -> tuple[aiohttp.ClientResponse | None, bytes]:
             """Compact with the new hops and send the request again."""
+            outgoing.hops = loop.hops
             async with self._fail_open(outgoing, "recall"), session.lock:
                 await asyncio.to_thread(session.compact, outgoing, request.headers, self.settings)
             self.metrics.recalls.inc()

@@ -12,6 +12,7 @@ from danshari.core.edits import View
 from danshari.core.handover import PASTE_LIMIT
 from danshari.core.items import Item
 from danshari.formats.base import Format
+from danshari.handovers.user_words import spoken_text
 
 
 def view_differences(format: Format, payload: Any, shown: View) -> list[str]:  # noqa: A002
@@ -59,7 +60,7 @@ def find_lost_words(source: Sequence[Any], result: Compaction, format: Format) -
             continue
         if item.text in shown:
             shown.remove(item.text)
-        elif item.role == "system" or not _is_quoted(markers.human_text(item.text), lines):
+        elif item.role == "system" or not _is_quoted(spoken_text(item, markers), lines):
             lost.append(f"{item.role} words lost: {item.text[:60]!r}")
     return lost
 

@@ -39,12 +39,6 @@ class AnthropicApi(ProviderApi):
     url_variables = ("ANTHROPIC",)
     telemetry_name = "anthropic"
     usage_marks = (b"usage", b"error", b"message_stop")
-    overflow_messages = (
-        r"prompt is too long(?:: *(?P<counted>[\d,]+) tokens(?: > (?P<limit>[\d,]+))?)?",  # Bedrock and Vertex too
-        r"input length and `?max_tokens`? exceed context limit"
-        r"(?:: *(?P<counted>[\d,]+) \+ [\d,]+ > (?P<limit>[\d,]+))?",
-        r"request_too_large",  # by bytes
-    )
 
     def claims_request(self, headers: Mapping[str, str], path: str) -> bool:  # noqa: ARG002
         """Return whether the headers are those of Anthropic's SDKs."""

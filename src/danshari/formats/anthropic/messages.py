@@ -185,6 +185,10 @@ class AnthropicMessages(Format):
         """Make a user message with one text block."""
         return {"role": "user", "content": [{"type": "text", "text": text}]}
 
+    def assistant_message(self, text: str) -> Message:
+        """Make a message of the assistant."""
+        return {"role": "assistant", "content": [{"type": "text", "text": text}]}
+
     def answer(self, call: Piece, text: str) -> Message:
         """Make a user message with one failed result."""
         block = {"type": "tool_result", "tool_use_id": call.call, "content": text, "is_error": True}

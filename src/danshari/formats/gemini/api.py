@@ -40,7 +40,6 @@ class GeminiApi(ProviderApi):
     url_variables = ("GOOGLE_GEMINI", "GEMINI", "GOOGLE_VERTEX")
     telemetry_name = "gcp.gemini"
     usage_marks = (b"usageMetadata", b"error", b"finishReason")
-    overflow_messages = (r"input token count \(?(?P<counted>[\d,]+)\)? exceeds the maximum\D{0,60}(?P<limit>[\d,]+)",)
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────────────────
 

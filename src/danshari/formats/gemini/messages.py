@@ -80,6 +80,10 @@ class Gemini(Format):
                 return [_media_piece(part, media, role)]
         return [opaque_piece(part, role)]
 
+    def assistant_message(self, text: str) -> Message:
+        """Make a message of the assistant."""
+        return {"role": "model", "parts": [{"text": text}]}
+
     def answer(self, call: Piece, text: str) -> Message:
         """Make a content with one function response."""
         made = call.call.startswith(f"{_NOT_IN_IDS.sub('_', call.name)[:40]}-")  # an id of our own is not sent

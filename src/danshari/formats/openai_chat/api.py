@@ -67,11 +67,6 @@ class OpenAIChatApi(OpenAIApi):
 
     format = "openai-chat"
     path = "/chat/completions"
-    overflow_messages = (
-        r"maximum context length is (?P<limit>[\d,]+) tokens\D{0,80}?(?P<counted>[\d,]+) tokens",  # vLLM, Azure too
-        r"context_length_exceeded",  # OpenAI's code, many compatible servers
-        r"exceed(?:s|ed)? (?:the )?(?:available|maximum|model's)? ?context (?:size|length|window)",  # llama.cpp, others
-    )
 
     def define_tools(self, tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
         """Return tools of type `function`."""

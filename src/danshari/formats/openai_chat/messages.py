@@ -211,6 +211,10 @@ class OpenAIChat(Format):
         """Make a user message with string content."""
         return {"role": "user", "content": text}
 
+    def assistant_message(self, text: str) -> Message:
+        """Make a message of the assistant."""
+        return {"role": "assistant", "content": text}
+
     def answer(self, call: Piece, text: str) -> Message:
         """Make a tool message."""
         if call.call.startswith("function:"):

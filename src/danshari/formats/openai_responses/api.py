@@ -18,7 +18,6 @@ class OpenAIResponsesApi(OpenAIApi):
 
     format = "openai-responses"
     path = "/responses"
-    overflow_messages = (r"exceeds the context window",)
     session_fields = ("previous_response_id", "conversation")
 
     def offers_recall(self, values: Mapping[str, Any], url: str) -> bool:

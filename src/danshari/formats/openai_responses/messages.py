@@ -193,6 +193,10 @@ class OpenAIResponses(Format):
         """Make a user message item."""
         return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 
+    def assistant_message(self, text: str) -> Message:
+        """Make a message of the assistant."""
+        return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+
     def answer(self, call: Piece, text: str) -> Message:
         """Make an output item."""
         kind = "function_call" if call.raw is None else "custom_tool_call"

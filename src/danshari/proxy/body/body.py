@@ -42,6 +42,8 @@ class RequestBody:
     _used: dict[tuple[int, int], tuple[Any, Any, str]] = field(default_factory=dict)
     last: SplicedArray | None = None
     """The list of messages as it was written last."""
+    trail: list[Any] = field(default_factory=list)
+    """What `proxy.sessions` read in the messages, as far as it is known."""
 
     @property
     def messages(self) -> list[Any]:
@@ -171,6 +173,7 @@ def _reuse_last_body(body: RequestBody, last: RequestBody) -> None:
     body.places = last.places[:same]
     body.values[body.key] = last.messages[:same]
     body.written, body.last = last.written, last.last
+    body.trail = [stretch for stretch in last.trail if stretch.end < same]
     end = _read_messages(body, start, skip_comma(text, at, "]") if same else skip_space(text, at))
     tail, moved = last.text[last.messages_span[1] :], end - last.messages_span[1]
     if text[end:] == tail:

@@ -43,7 +43,8 @@ class RecallLoop:
     ) -> None:
         self._request, self._messages, self._recalls = request, messages, recalls
         self._again, self._safely, self._api = again, safely, recalls.api
-        self._hops: list[RecallHop] = []
+        self.hops: list[RecallHop] = []
+        """The recalls that were answered so far."""
         self.last: Mapping[str, Any] = {}
         """The usage of the last answer alone."""
 
@@ -56,16 +57,21 @@ class RecallLoop:
         """Run the recalls of a response; return the next response if the client has no call of its own to answer."""
         if turn is None or not turn.hidden or not turn.ended:
             return None, b""
-        messages, number, recalls = self._messages, len(self._hops), self._recalls
+        messages, number, recalls = self._messages, len(self.hops), self._recalls
         hop = await asyncio.to_thread(self._safely, lambda: recalls.run_hop(messages, turn, number), None)
         if hop is None:
             return None, b""
-        self._hops.append(hop)
+        self.hops.append(hop)
         return await self._again() if turn.is_hop and number <= MAX_RECALL_HOPS else (None, b"")
+
+    async def _confirm_hops(self, last: ResponseParts | None) -> None:
+        """Record which answer the hops led to."""
+        if last is not None and self.hops:
+            await asyncio.to_thread(self._safely, lambda: self._recalls.confirm(self.hops, last), None)
 
     def _forget_hops(self) -> None:
         """Remove the stored hops: the client got an error and will send its request again."""
-        for hop in self._hops:
+        for hop in self.hops:
             self._recalls.forget(hop)
 
     async def _relay_json(self, response: aiohttp.ClientResponse) -> UsageWatch:
@@ -81,6 +87,7 @@ class RecallLoop:
             turn = self._safely(lambda known=known: format_.parse_response(known) if known else None, None)  # type: ignore[misc]
             following, head = await self._next_response(turn)
             if following is None:
+                await self._confirm_hops(turn)
                 break
             earlier.append(answer)
             response = following
@@ -126,6 +133,7 @@ class RecallLoop:
             turn = self._safely(shown.end_response, None)
             following, head_read = await self._next_response(turn)
             if turn is None or following is None:
+                await self._confirm_hops(turn)
                 await send_to_client(held if turn is None else self._safely(shown.closing_events, held))
                 self.last = shown.last
                 break

@@ -6,19 +6,20 @@ The tools are offered from a session's first request or never. Hops are stored b
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from itertools import groupby
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby, islice, takewhile
 from typing import Any
 
 from danshari.archive.base import Archive, NoteStore
 from danshari.compactor import Compactor
-from danshari.core.items import hash_strings
-from danshari.core.recall_tools import RECALL_TOOLS
+from danshari.core.items import Piece, hash_strings
+from danshari.core.recall_tools import RECALL_TOOL_NAMES, RECALL_TOOLS
 from danshari.data.agents import AgentProfile
 from danshari.errors import ArchiveError
 from danshari.formats import Format
 from danshari.formats.recall import HiddenCall, ResponseParts
+from danshari.proxy.sessions.trail import answer_digest
 from danshari.proxy.settings import RecallMode
 
 MAX_RECALL_HOPS = 4
@@ -38,6 +39,21 @@ class RecallHop:
     results: list[Any]
     own: bool
     """Whether the client answers calls of the same answer too: then both stand side by side."""
+    answer: str = ""
+    """Digest of the answer that the client got in the end; empty until then."""
+
+
+def names_recall_tool(tools: Any) -> bool:
+    """Return whether the tools of a request include one that is called as a recall tool, at whatever depth."""
+    if isinstance(tools, Mapping):
+        return tools.get("name") in RECALL_TOOL_NAMES or any(names_recall_tool(value) for value in tools.values())
+    return isinstance(tools, Sequence) and not isinstance(tools, str) and any(map(names_recall_tool, tools))
+
+
+def _visible_digest(pieces: Sequence[Piece]) -> str:
+    """Return the digest of an answer without hidden calls; "" if there is none."""
+    shown = [piece for piece in pieces if piece.kind != "call" or piece.name not in RECALL_TOOL_NAMES]
+    return answer_digest(shown) or ("-" if pieces else "")
 
 
 def message_digest(wire: Format, message: Any) -> str:
@@ -64,13 +80,26 @@ class SessionRecalls:
 
         Never if the conversation already has assistant messages, if several choices are requested, or if
         the decision cannot be stored. With mode `auto`, only where the provider's rules allow it and the agent is not
-        known to check its tools.
+        known to check its tools. No more once the client has tools of these names itself: calls are then its own.
         """
+        own = names_recall_tool(values.get("tools")) or names_recall_tool(values.get("functions"))
+        if self.offered is not None:
+            if own and self.offered:
+                self.offered = False
+                self._save()
+            return
         api, messages = self.api, values[self._wire.key]
         joined = any(piece.role == "assistant" for m in messages for piece in self._wire.split(m))
         checks = agent is not None and agent.checks_tools
         wanted = mode == "on" or (mode == "auto" and api.offers_recall(values, url) and not checks)
-        self.offered = wanted and not joined and api.choice_count(values) == 1
+        self.offered = wanted and not own and not joined and api.choice_count(values) == 1
+        if self.offered and not self._save():
+            self.offered = False
+
+    def take_over(self, source: SessionRecalls, shared: Callable[[RecallHop], bool]) -> None:
+        """Take over another branch's decision, and its hops whose answer is `shared`."""
+        self.offered = source.offered
+        self.hops = [hop for hop in source.hops if hop.answer and shared(hop)]
         if self.offered and not self._save():
             self.offered = False
 
@@ -78,14 +107,19 @@ class SessionRecalls:
         """Return the request's tools followed by the recall tools."""
         return self.api.add_tools(values, RECALL_TOOLS)
 
-    def insert_hops(self, messages: list[Any]) -> list[Any]:
+    def insert_hops(self, messages: list[Any], running: Sequence[RecallHop] = ()) -> list[Any]:
         """Return the client's messages with each stored hop inserted where it happened.
 
-        Hops whose preceding message changed since (a rewound conversation) are skipped.
+        Hops whose preceding message changed since (a rewound conversation), and those whose answer is not the one in
+        the messages, are skipped; of answers that are not complete yet, only the `running` hops stand.
         """
         found = messages
         held = [
-            hop for hop in self.hops if hop.at <= len(messages) and hop.mark == self.digest_before(messages, hop.at)
+            hop
+            for hop in self.hops
+            if hop.at <= len(messages)
+            and (hop in running or (hop.answer and hop.answer == self._answer_at(messages, hop.at)))
+            and hop.mark == self.digest_before(messages, hop.at)
         ]
         for at, group in groupby(sorted(held, key=lambda hop: -hop.at), key=lambda hop: hop.at):
             hops = list(group)
@@ -98,6 +132,19 @@ class SessionRecalls:
             if before:
                 found = [*found[:at], *(m for hop in before for m in (*hop.turn.messages, *hop.results)), *found[at:]]
         return found
+
+    def _answer_at(self, messages: Sequence[Any], at: int) -> str:
+        """Return the digest of the answer that begins at message `at`; "" if none does."""
+        pieces = (piece for message in islice(messages, at, None) for piece in self._wire.split(message))
+        return _visible_digest(list(takewhile(lambda piece: piece.role == "assistant", pieces)))
+
+    def confirm(self, hops: Iterable[RecallHop], last: ResponseParts) -> None:
+        """Record the answer that the client got after `hops`, of which `last` is the end."""
+        held = list(hops)
+        turns = [hop.turn for hop in held if hop.turn is not last] + [last]
+        answer = _visible_digest([piece for turn in turns for m in turn.messages for piece in self._wire.split(m)])
+        self.hops = [replace(hop, answer=answer) if hop in held else hop for hop in self.hops]
+        self._save()
 
     def digest_before(self, messages: Sequence[Any], at: int) -> str:
         """Return the digest of the message before index `at`; "" at the start."""

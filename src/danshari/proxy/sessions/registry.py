@@ -1,42 +1,51 @@
-"""Find the session and branch of a request by who sent it and by the messages it holds.
+"""Find the branch of a request by who sent it, the client's own key, and by what was said and found in it.
 
-Clients need not send a session id. A request continues a session if its sender, format and first user message are the
-same and at most `MAX_CHANGED_MESSAGES` (in `session.py`) of the messages seen before are changed or missing; otherwise
-it is a branch of that session or a new one. Where branches of a session diverge is stored beside it, so that a later
-process can match requests to them.
+A request continues the branch of its scope (tenant, format, key) whose trail it extends. If it extends none it starts a
+branch, which takes over what was decided for the answers that it shares with another branch: a fork, a rewound or a
+resumed session. Words that two conversations begin with say nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
 from danshari import data
-from danshari.archive.base import Archive, NoteStore
+from danshari.archive.base import Archive
 from danshari.compactor import Compactor
 from danshari.core.items import hash_strings
 from danshari.data.agents import detect_agent, session_headers
-from danshari.errors import ArchiveError
 from danshari.formats import Format
 from danshari.formats.api import ProviderApi
 from danshari.proxy.body.body import RequestBody
 from danshari.proxy.http.request import ClientRequest
-from danshari.proxy.recall.store import SessionRecalls, message_digest
+from danshari.proxy.recall.store import SessionRecalls
 from danshari.proxy.sessions.client_model import ClientModel
-from danshari.proxy.sessions.session import MAX_CHANGED_MESSAGES, ClientIdentity, ProxySession
+from danshari.proxy.sessions.session import ClientIdentity, ProxySession
+from danshari.proxy.sessions.stored import BranchIndex, Scope
+from danshari.proxy.sessions.trail import (
+    Stretch,
+    Trail,
+    begins_alike,
+    compare,
+    continues_cut,
+    longest_run,
+    prefix_digest,
+    question_mark,
+    read_trail,
+)
 from danshari.proxy.settings import Settings
 
-MAX_SESSIONS_SEARCHED = 32
-"""Sessions that are looked through for one that begins as a new request does."""
-MAX_BRANCHES = 8
-"""Branches of one session (forks, sub-agents that began alike) kept ready."""
-MAX_UNFORKED_MESSAGES = 3
-"""Messages up to which a request cannot be of a stored fork: nothing has parted yet."""
+MAX_BODIES_SEARCHED = 64
+"""Sessions that are looked through for a body that begins as a new one does."""
+_MAX_INLINE_CHARS = 20_000
+"""Characters of a body up to which it is read at once; larger ones in a thread."""
+_MAX_INLINE_MESSAGES = 4
+"""New messages of a known body up to which they are."""
 
 
 def identify_client(wire: Format, request: ClientRequest, values: Mapping[str, Any]) -> ClientIdentity:
@@ -67,48 +76,32 @@ def client_session_key(api: ProviderApi, headers: Mapping[str, str], values: Map
     return key + "".join(f" {headers[name]}" for name in parts if name in headers)
 
 
-def derive_session_root(client: ClientIdentity, messages: Sequence[Any]) -> str:
-    """Return the id of a session: a hash of tenant, format, the client's key and its first user message."""
-    wire, first = client.wire, ""
-    for message in messages:
-        if any(piece.role == "user" for piece in wire.split(message)):
-            first = message_digest(wire, message)
-            break
-    return hash_strings(client.tenant, wire.name, client.key, first)[:16]
-
-
-def main_branch_name(root: str) -> str:
-    """Return the name of a session's first branch."""
-    return f"proxy-{root}"
-
-
 class SessionRegistry:
     """All session branches in memory, in order of use.
 
-    The least recently used session is dropped beyond the limit and read back from the archive when it
-    returns.
+    The least recently used is dropped beyond the limit and read back from the archive when it returns.
     """
 
     def __init__(self, settings: Settings, archive: Archive | None) -> None:
         self.settings, self._archive = settings, archive
-        self._kept: OrderedDict[str, list[ProxySession]] = OrderedDict()
+        self._kept: OrderedDict[str, ProxySession] = OrderedDict()
+        self._stored = BranchIndex(archive)
         self._beginning = asyncio.Lock()
         self.policy = data.load_policy(settings.policy)
 
     def __len__(self) -> int:
-        return sum(map(len, self._kept.values()))
+        return len(self._kept)
 
     def all_branches(self) -> list[ProxySession]:
         """Return every branch, most recently used first."""
-        return sorted((k for row in self._kept.values() for k in row), key=lambda k: -k.totals.seen)
+        return sorted(self._kept.values(), key=lambda k: -k.totals.seen)
 
     def find_similar_body(self, raw: bytes) -> RequestBody | None:
         """Return a recent session's body with the same beginning, so that only the rest must be parsed."""
-        for row in islice(reversed(self._kept.values()), MAX_SESSIONS_SEARCHED):
-            for session in row[:2]:
-                body = session.body
-                if body is not None and body.places and raw.startswith(body.head):
-                    return body
+        for session in islice(reversed(self._kept.values()), MAX_BODIES_SEARCHED):
+            body = session.body
+            if body is not None and body.places and raw.startswith(body.head):
+                return body
         return None
 
     async def find(self, client: ClientIdentity, body: RequestBody) -> ProxySession:
@@ -116,58 +109,99 @@ class SessionRegistry:
 
         Archive access runs in a thread.
         """
-        root = derive_session_root(client, body.messages)
-        session = self._find_branch(root, body.messages)
-        if session is None:
+        wire, known = client.wire, body.trail
+        if len(body.text) <= _MAX_INLINE_CHARS or (
+            known and len(body.messages) - known[-1].end <= _MAX_INLINE_MESSAGES
+        ):
+            body.trail = read_trail(wire, body.messages, known)
+        else:
+            body.trail = await asyncio.to_thread(read_trail, wire, body.messages, known)
+        scope = Scope(client.tenant, wire.name, client.key)
+        session = self._find_branch(scope, body)
+        if session is None or len(body.trail) > len(session.trail) + 1:  # the archive may know one that went further
             async with self._beginning:
-                session = self._find_branch(root, body.messages)
-                if session is None:
-                    row = self._kept.get(root, [])
-                    session = await asyncio.to_thread(self._start_branch, root, list(row), client, body.messages)
-        row = self._kept.setdefault(root, [])
-        self._kept.move_to_end(root)
-        if session in row:
-            row.remove(session)
-        row.insert(0, session)
-        del row[MAX_BRANCHES:]
-        while len(self) > self.settings.sessions and len(self._kept) > 1:
+                session = self._find_branch(scope, body)
+                if session is None or len(body.trail) > len(session.trail) + 1:
+                    row = list(self._kept.values())
+                    session = await asyncio.to_thread(self._start_branch, scope, row, client, body.trail, session)
+                    self._kept[session.name] = session
+                session.body = body
+        self._kept[session.name] = session
+        self._kept.move_to_end(session.name)
+        while len(self._kept) > self.settings.sessions:
             self._kept.popitem(last=False)
         session.body = body  # at once: another branch may come before this one was decided on
         session.client = client if client.agent else client._replace(agent=session.client.agent)
         session.totals.seen = time.time()
         return session
 
-    def _find_branch(self, root: str, messages: list[Any]) -> ProxySession | None:
-        """Return the loaded branch that the messages continue; None if there is none."""
-        return next(
-            (k for k in self._kept.get(root, ()) if k.count_changed_messages(messages) <= MAX_CHANGED_MESSAGES), None
-        )
+    def _find_branch(self, scope: Scope, body: RequestBody) -> ProxySession | None:
+        """Return the loaded branch that a request continues, the one with most in common; None if there is none."""
+        trail = body.trail
+        own = [session for session in reversed(self._kept.values()) if session.scope == scope]
+        shared = [(compare(session.trail, trail), session) for session in own]
+        fits = [(same.stretches, session) for same, session in shared if same.continues]
+        if len(fits) > 1:  # runs that nothing but reminders tells apart so far
+            most = max(fits, key=lambda pair: pair[0])[0]
+            fits.sort(key=lambda pair: -pair[1].count_equal_messages(body.messages) if pair[0] == most else 1)
+        best = max(fits, key=lambda pair: pair[0], default=None)
+        if best and len(best[1].trail) == len(trail):  # that one was there already: is it another run's next request?
+            best = next((pair for pair in fits if len(pair[1].trail) == len(trail) - 1), best)
+        if best is None and scope.key:
+            return next((session for session in own if continues_cut(session.trail, trail)), None)
+        return best[1] if best else None
 
     def _start_branch(
-        self, root: str, row: list[ProxySession], client: ClientIdentity, messages: list[Any]
+        self,
+        scope: Scope,
+        row: list[ProxySession],
+        client: ClientIdentity,
+        trail: list[Stretch],
+        behind: ProxySession | None,
     ) -> ProxySession:
-        """Start a branch: a stored one that fits, the session's first, or a fork of the most similar one."""
-        branches, taken = BranchStore(root, client.wire, self._archive), {k.name for k in row}
-        name = branches.find_fork(messages) if len(messages) > MAX_UNFORKED_MESSAGES else ""
-        source = None
-        if not name or name in taken:
-            name = main_branch_name(root)
-            if name in taken:
-                best = max(row, key=lambda k: k.common_prefix_length(messages))
-                shared = best.common_prefix_length(messages)
-                name, source = branches.add_fork(messages, shared), best if shared > 1 else None
-        return self._create_session(name, client, source)
+        """Start a branch: a stored one that fits, or a new one, which takes over what it shares with another.
 
-    def _create_session(self, name: str, client: ClientIdentity, source: ProxySession | None) -> ProxySession:
+        `behind` is a loaded branch that the request continues, with more than one answer between; it is returned if no
+        stored one has more in common.
+        """
+        taken = {session.name for session in row}
+        stored = self._stored.find(scope, trail, lambda name: name not in taken)
+        loaded = compare(behind.trail, trail).stretches if behind is not None else -1
+        if stored.name and stored.shared > loaded:
+            return self._create_session(stored.name, scope, client)
+        if behind is not None and loaded:
+            return behind
+        session = self._create_session(self._free_name(scope, trail, taken), scope, client)
+        related = [s for s in row if s.scope == scope or (scope.tenant and s.scope[:2] == scope[:2])]
+        ranks = [((compare(s.trail, trail).stretches, longest_run(s.trail, trail)[0]), s) for s in related]
+        best, source = max(ranks, key=lambda pair: pair[0], default=((0, 0), None))
+        if stored.shared > best[0] and stored.source not in taken:
+            best, source = (stored.shared, 0), self._create_session(stored.source, scope, client)
+        if not any(best):  # not even an answer: at most what the first request was sent with
+            source = next((s for s in related if s.scope == scope and begins_alike(s.trail, trail)), None)
+        session.source = source
+        return session
+
+    def _free_name(self, scope: Scope, trail: Trail, taken: set[str]) -> str:
+        """Return a name that no other branch has: of what the session began with, and for forks of the prefix too."""
+        root = hash_strings(*scope, question_mark(trail))[:16]
+        name, number = main_branch_name(root), 0
+        while name in taken or not self._stored.is_free(name):
+            name = f"{main_branch_name(root)}-{hash_strings(prefix_digest(trail), str(number))[:10]}"
+            number += 1
+        return name
+
+    def _create_session(self, name: str, scope: Scope, client: ClientIdentity) -> ProxySession:
         """Create a branch with its compactor, which takes up what the archive holds under its name."""
         model = ClientModel(client.wire) if self.settings.handover == "model" else None
+        owner = client.tenant or name  # without a credential nothing is shared
         compactor = Compactor(
             self.policy,
             model=client.model or None,
             window=client.window,
             archive=self._archive,
             session=name,
-            project=f"{self.settings.project or 'proxy'}/{client.tenant}",
+            project=f"{self.settings.project or 'proxy'}/{owner}",
             confined=True,
             format=client.wire.name,
             summarizer=model.summarizer() if model else None,
@@ -177,45 +211,10 @@ class SessionRegistry:
             recalls = SessionRecalls(client.wire, compactor, self._archive, name)
         return ProxySession(
             name=name, wire=client.wire, compactor=compactor, client=client, window=client.window, client_model=model,
-            recalls=recalls, source=source,
+            recalls=recalls, scope=scope, stored=self._stored,
         )  # fmt: skip
 
 
-class BranchStore:
-    """The stored forks of one session.
-
-    Each is a name, the index of the first message of its own, and that message's digest.
-    """
-
-    def __init__(self, root: str, wire: Format, archive: Archive | None) -> None:
-        self._store = archive if isinstance(archive, NoteStore) else None
-        self._main, self._wire = main_branch_name(root), wire
-
-    def _load(self) -> tuple[int, list[list[Any]]]:
-        version, stored = self._store.load_note(self._main, "branches") if self._store is not None else (0, "")
-        return version, json.loads(stored or "[]")
-
-    def find_fork(self, messages: Sequence[Any]) -> str:
-        """Return the name of the stored fork that a request belongs to; "" if it belongs to none."""
-        fits = [
-            (at, name)
-            for name, at, mark in self._load()[1]
-            if at < len(messages) and message_digest(self._wire, messages[at]) == mark
-        ]
-        return max(fits)[1] if fits else ""
-
-    def add_fork(self, messages: Sequence[Any], at: int) -> str:
-        """Store a new fork whose first message of its own is at index `at`, and return its name.
-
-        An archive error is ignored: the fork is then known to this process only.
-        """
-        at = min(at, len(messages) - 1)
-        mark = message_digest(self._wire, messages[at])
-        name = f"{self._main}-{mark[:10]}"
-        version, stored = self._load()
-        if self._store is not None and [name, at, mark] not in stored:
-            try:
-                self._store.save_note(self._main, "branches", version, json.dumps([*stored, [name, at, mark]]))
-            except ArchiveError:
-                return name  # it is found again while this process lives
-        return name
+def main_branch_name(root: str) -> str:
+    """Return the name of a session's first branch."""
+    return f"proxy-{root}"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from danshari.compaction import Compaction
@@ -13,12 +15,12 @@ from danshari.data.agents import AgentProfile
 from danshari.formats import Format
 from danshari.proxy.body.body import RequestBody
 from danshari.proxy.http.overflow import ContextOverflow
-from danshari.proxy.recall.store import SessionRecalls
+from danshari.proxy.recall.store import RecallHop, SessionRecalls
 from danshari.proxy.sessions.client_model import ClientModel
+from danshari.proxy.sessions.stored import BranchIndex, Scope
+from danshari.proxy.sessions.trail import Trail, compare, find_stretch
 from danshari.proxy.settings import Settings
 
-MAX_CHANGED_MESSAGES = 6
-"""Messages that may differ (moved cache marks, a taken-back turn) in a request that still continues a session."""
 BILLED_KINDS = ("fresh", "cached", "written", "output")
 
 
@@ -53,6 +55,8 @@ class OutgoingRequest:
     untouched: str = ""
     """Why the request is not looked at; "" if it is."""
     fault: str = ""
+    hops: list[RecallHop] = field(default_factory=list)
+    """Recalls that were answered for this request so far."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,6 +103,15 @@ class ProxySession:
     """Window that the provider told when it refused a request as too long."""
     source: ProxySession | None = None
     """The branch that this one forked off, until what was decided there is taken over."""
+    scope: Scope
+    stored: BranchIndex
+    remembered: tuple[int, bool] = (0, False)
+    """Edits, and whether there was an answer, when the trail was stored last."""
+
+    @property
+    def trail(self) -> Trail:
+        """The trail of the last request."""
+        return self.body.trail if self.body is not None else ()
 
     @property
     def client_name(self) -> str:
@@ -118,7 +131,7 @@ class ProxySession:
         """
         body = outgoing.body
         assert body is not None
-        self._prepare(body.values, settings)
+        self._prepare(body, settings)
         if refused is not None:
             self.record_overflow(refused.counted, refused.limit)
         api, values, fields = self.wire.api, body.values, dict[str, Any]()
@@ -126,8 +139,9 @@ class ProxySession:
         if recalls is not None and recalls.offered:
             if values.get("tools") and api.choice_count(values) == 1:
                 fields["tools"] = recalls.add_tools(values)
-            values = {**values, **fields, body.key: recalls.insert_hops(body.messages)}
+            values = {**values, **fields, body.key: recalls.insert_hops(body.messages, outgoing.hops)}
         result = self.compactor.compact(values, force=True if refused else None)
+        self._remember(body.trail)
         outgoing.result, outgoing.fault = result, result.fault
         view = result.messages[body.key] if isinstance(result.messages, Mapping) else result.messages
         hints, changed = api.hint_changes(result.hints, body.values, headers)
@@ -137,20 +151,46 @@ class ProxySession:
         outgoing.data = body.write(body.messages if is_same_view(view, body.messages) else view, fields)
         outgoing.headers.update(changed)
 
-    def _prepare(self, values: Mapping[str, Any], settings: Settings) -> None:
+    def _prepare(self, body: RequestBody, settings: Settings) -> None:
         """Bring the branch up to date for a request.
 
-        Copies the state of the branch it was forked from, follows a change of model or window, and decides
+        Takes over what was decided in the branch it was forked from, follows a change of model or window, and decides
         once whether recall tools are offered.
         """
-        if self.source is not None and not self.compactor.session.ledger:
-            self.compactor.load(self.source.compactor.save())
-        self.source = None
+        source, self.source = self.source, None
+        if source is not None and not self.compactor.session.ledger:
+            self._take_over(source, body.trail)
         if self.client.model and self.client.model != self.compactor.model.name:
             self.limit = None
         self.set_model_window(self.client.model, self.limit or self.client.window)
-        if self.recalls is not None and self.recalls.offered is None:
-            self.recalls.decide_offer(values, settings.recall, self.client.agent, self.client.url)
+        if self.recalls is not None:
+            self.recalls.decide_offer(body.values, settings.recall, self.client.agent, self.client.url)
+
+    def _take_over(self, source: ProxySession, trail: Trail) -> None:
+        """Take over what a branch decided, and its hidden recalls as far as both have the answer they led to.
+
+        Edits of what is not shared are void here, and its hand-over is read from the view.
+        """
+        shared = compare(source.trail, trail).stretches
+        state = json.loads(source.compactor.save())
+        session, turns = state["session"], sum(1 for stretch in trail if stretch.said)
+        session["handovers"], session["majors"] = [], [turn for turn in session["majors"] if turn <= turns]
+        session["commit_turn"], session["rest_until"] = min(session["commit_turn"], turns), 0
+        if session["ledger"] and turns:
+            self.compactor.load(json.dumps(state))
+        if self.recalls is not None and source.recalls is not None:
+            self.recalls.take_over(source.recalls, lambda hop: find_stretch(trail[:shared], hop.at).telling)
+
+    def _remember(self, trail: Trail) -> None:
+        """Store the trail if the branch has a state by now that is worth finding again."""
+        edits, answered = len(self.compactor.session.ledger), bool(trail and trail[0].said)
+        offered = self.recalls is not None and bool(self.recalls.offered)
+        if (
+            (edits or offered)
+            and (edits, answered) != self.remembered
+            and self.stored.store(self.scope, self.name, trail)
+        ):
+            self.remembered = edits, answered
 
     def may_wait(self, values: Mapping[str, Any]) -> bool:
         """Return whether compacting a request may wait for a model or for the archive."""
@@ -177,26 +217,11 @@ class ProxySession:
             self.set_model_window(self.compactor.model.name, found)
         self.compactor.overflowed(counted)
 
-    def count_changed_messages(self, messages: Sequence[Any]) -> int:
-        """Count the last request's messages that a new one lacks or changes, by position.
-
-        Stops beyond `MAX_CHANGED_MESSAGES`.
-        """
-        held = self.body.messages if self.body is not None else []
-        missing = max(len(held) - len(messages), 0)
-        for old, new in zip(held, messages, strict=False):
-            missing += old is not new and old != new
-            if missing > MAX_CHANGED_MESSAGES:
-                break
-        return missing
-
-    def common_prefix_length(self, messages: Sequence[Any]) -> int:
+    def count_equal_messages(self, messages: Sequence[Any]) -> int:
         """Return how many leading messages the last request and a new one have in common."""
         held = self.body.messages if self.body is not None else []
-        pairs = zip(held, messages, strict=False)
-        return next(
-            (n for n, (old, new) in enumerate(pairs) if old is not new and old != new), min(len(held), len(messages))
-        )
+        return sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1] or pair[0] == pair[1],
+                                        zip(held, messages, strict=False)))  # fmt: skip
 
 
 def is_same_view(view: Any, messages: list[Any]) -> bool:

@@ -1,0 +1,1 @@
+"""Which session a request belongs to: cases and a law."""
