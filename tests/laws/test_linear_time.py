@@ -107,15 +107,21 @@ def vars_of(value: Any) -> dict[str, Any]:
 
 @cache
 def searched_names() -> frozenset[str]:
-    """Return the names of expressions that are searched for somewhere, in any module."""
+    """Return the names, with their modules, of expressions that are searched for somewhere."""
     found = set()
     for path in SRC.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        home = ".".join(path.relative_to(SRC).with_suffix("").parts)
+        homes = {a.name: (node.module or "").removeprefix("danshari.")
+                 for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for a in node.names}  # fmt: skip
+        used = set()
+        for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and node.attr in SEARCHES and isinstance(node.value, ast.Name):
-                found.add(node.value.id)
+                used.add(node.value.id)
             elif isinstance(node, ast.Call):
-                found.update(argument.id for argument in node.args if isinstance(argument, ast.Name))
-    return frozenset(found - MATCHED)
+                used.update(argument.id for argument in node.args if isinstance(argument, ast.Name))
+        found |= {f"{homes.get(name, home)}.{name}" for name in used - MATCHED}
+    return frozenset(found)
 
 
 def is_searched(name: str) -> bool:
@@ -124,7 +130,7 @@ def is_searched(name: str) -> bool:
         return True
     if name.startswith("runner."):
         return False
-    return name.rsplit(".", 1)[-1] in searched_names()
+    return name in searched_names()
 
 
 @pytest.mark.parametrize("name", sorted(expressions()))
