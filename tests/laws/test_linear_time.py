@@ -228,3 +228,28 @@ def test_a_text_too_long_to_read_whole_is_said() -> None:
     shown = str(result.messages)
     assert "first_line_of_all" in shown and "last_line_of_all" in shown and len(shown) < 30_000
     assert any("only the two ends are read" in note for note in result.notes)
+
+
+ROUNDS: dict[str, Callable[[int], Turn]] = {
+    "tests that fail and pass": lambda n: Turn(text=f"I found that item_{n} is done.", calls=(
+        Call(name="bash", arguments={"command": f"pytest tests/test_{n}.py"}, result=f"{n % 2} failed, 3 passed"),)),
+    "files written": lambda n: Turn(calls=(Call(name="write_file", arguments={"path": f"/a/{n}.py", "content": "x"}),)),
+    "jobs started": lambda n: Turn(calls=(
+        Call(name="bash", arguments={"command": f"serve {n} &"}, result=f"running in the background task-{n}"),)),
+    "rules": lambda n: Turn(text="ok", user=f"Never use name_{n}. <system-reminder>Always check {n}.</system-reminder>"),
+    "claims": lambda n: Turn(text=f"We decided to use option_{n} instead of plan_{n}. Cancelled the idea of plan_{n}."),
+    "plans": lambda n: Turn(calls=(Call(name="todo_write", arguments={"todos": [{"content": f"s{n}", "status": "x"}]}),)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ROUNDS)
+def test_rounds(kind: str) -> None:
+    """Four times as many rounds take four times as long, more or less."""
+
+    def work(count: int) -> Callable[[], object]:
+        turns = [ROUNDS[kind](number) for number in range(count)]
+        messages = conversation("openai-chat", "Fix the parser.", [*turns, Turn(text="Done.")])
+        return lambda: Compactor("balanced", model="gpt-5", window=30_000).compact(messages, force="full")
+
+    few, many = best(work(400), 2), best(work(1_600), 2)
+    assert many <= GROWTH**2 * max(few, 0.05), f"{kind}: {few:.3f} s for 400 rounds, {many:.3f} s for 1,600"
