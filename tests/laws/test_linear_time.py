@@ -2,7 +2,7 @@
 
 Texts are generated from the expressions themselves (`pumping`) and from what results hold. A law about time compares
 the same work at two sizes in the same process, the best of several runs, and leaves out what takes next to nothing.
-`DANSHARI_LONG=1` goes up to 4 MB.
+`DANSHARI_LAWS=nightly` goes up to 4 MB.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pytest
 import danshari
 from danshari import Compactor, data
 from danshari.analysis.identifiers import find_names
-from danshari.analysis.lines import mark_error_lines, mark_total_lines, select_telling_lines
+from danshari.analysis.lines import MOST_READ, mark_error_lines, mark_total_lines, select_telling_lines
 from danshari.analysis.terminal import clean_terminal_output
 from danshari.core.handover_markdown import parse_handover
 from danshari.core.text import _LazyPattern
@@ -39,7 +39,7 @@ from tests.laws.pumping import TEXTS, pumped
 from tests.support.strategies import FORMATS, POLICIES
 
 SRC = Path(danshari.__file__).parent
-LONG = bool(os.environ.get("DANSHARI_LONG"))
+LONG = os.environ.get("DANSHARI_LAWS") == "nightly"
 SIZE = 1_000_000 if LONG else 30_000
 """Characters of the smaller of two texts; the larger is four times as long."""
 GROWTH = 2.5
@@ -107,15 +107,21 @@ def vars_of(value: Any) -> dict[str, Any]:
 
 @cache
 def searched_names() -> frozenset[str]:
-    """Return the names of expressions that are searched for somewhere, in any module."""
+    """Return the names, with their modules, of expressions that are searched for somewhere."""
     found = set()
     for path in SRC.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        home = ".".join(path.relative_to(SRC).with_suffix("").parts)
+        homes = {a.name: (node.module or "").removeprefix("danshari.")
+                 for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for a in node.names}  # fmt: skip
+        used = set()
+        for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and node.attr in SEARCHES and isinstance(node.value, ast.Name):
-                found.add(node.value.id)
+                used.add(node.value.id)
             elif isinstance(node, ast.Call):
-                found.update(argument.id for argument in node.args if isinstance(argument, ast.Name))
-    return frozenset(found - MATCHED)
+                used.update(argument.id for argument in node.args if isinstance(argument, ast.Name))
+        found |= {f"{homes.get(name, home)}.{name}" for name in used - MATCHED}
+    return frozenset(found)
 
 
 def is_searched(name: str) -> bool:
@@ -124,7 +130,7 @@ def is_searched(name: str) -> bool:
         return True
     if name.startswith("runner."):
         return False
-    return name.rsplit(".", 1)[-1] in searched_names()
+    return name in searched_names()
 
 
 @pytest.mark.parametrize("name", sorted(expressions()))
@@ -202,11 +208,48 @@ def compacted(text: str, place: str, form: str, policy: str, force: Any) -> None
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("force", [None, "full"])
 def test_conversations(place: str, force: Any) -> None:
-    """Every text, in turn under every policy and in every format; all of them under each with `DANSHARI_LONG`."""
+    """Every text, in turn under every policy and in every format."""
     ways = [(form, policy) for form in FORMATS for policy in POLICIES]
     for number, (kind, write) in enumerate(TEXTS.items()):
-        for form, policy in ways if LONG else [ways[(number + len(place)) % len(ways)]]:
-            assert_linear(
+        form, policy = ways[(number + len(place)) % len(ways)]
+        assert_linear(
                 lambda text, form=form, policy=policy: compacted(text, place, form, policy, force),  # type: ignore[misc]
                 write, SIZE, f"compact({policy}, force={force}) on {kind} as {place} in {form}",
             )  # fmt: skip
+
+
+def test_a_text_too_long_to_read_whole_is_said() -> None:
+    """Beyond a stated length only the two ends are read; both are there, and a note says so."""
+    text = (
+        "first_line_of_all = 1\n" + "filler of no interest\n" * (2 * MOST_READ // 22) + "ERROR: last_line_of_all failed"
+    )
+    messages = conversation("openai-chat", "Fix the parser.", [as_output(text)])
+    result = Compactor("balanced", model="gpt-5", window=30_000).compact(messages)
+    shown = str(result.messages)
+    assert "first_line_of_all" in shown and "last_line_of_all" in shown and len(shown) < 30_000
+    assert any("only the two ends are read" in note for note in result.notes)
+
+
+ROUNDS: dict[str, Callable[[int], Turn]] = {
+    "tests that fail and pass": lambda n: Turn(text=f"I found that item_{n} is done.", calls=(
+        Call(name="bash", arguments={"command": f"pytest tests/test_{n}.py"}, result=f"{n % 2} failed, 3 passed"),)),
+    "files written": lambda n: Turn(calls=(Call(name="write_file", arguments={"path": f"/a/{n}.py", "content": "x"}),)),
+    "jobs started": lambda n: Turn(calls=(
+        Call(name="bash", arguments={"command": f"serve {n} &"}, result=f"running in the background task-{n}"),)),
+    "rules": lambda n: Turn(text="ok", user=f"Never use name_{n}. <system-reminder>Always check {n}.</system-reminder>"),
+    "claims": lambda n: Turn(text=f"We decided to use option_{n} instead of plan_{n}. Cancelled the idea of plan_{n}."),
+    "plans": lambda n: Turn(calls=(Call(name="todo_write", arguments={"todos": [{"content": f"s{n}", "status": "x"}]}),)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ROUNDS)
+def test_rounds(kind: str) -> None:
+    """Four times as many rounds take four times as long, more or less."""
+
+    def work(count: int) -> Callable[[], object]:
+        turns = [ROUNDS[kind](number) for number in range(count)]
+        messages = conversation("openai-chat", "Fix the parser.", [*turns, Turn(text="Done.")])
+        return lambda: Compactor("balanced", model="gpt-5", window=30_000).compact(messages, force="full")
+
+    few, many = best(work(400), 2), best(work(1_600), 2)
+    assert many <= GROWTH**2 * max(few, 0.05), f"{kind}: {few:.3f} s for 400 rounds, {many:.3f} s for 1,600"

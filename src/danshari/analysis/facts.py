@@ -211,6 +211,8 @@ class Facts:
         act = self.acts[call]
         text = self.clean_text(at)  # as admission shows it, so that a second pass over a view finds nothing new
         good = not item.failed and not is_failure_output(text)
+        if text == item.text:
+            self._verdicts[item.digest] = good
         key = (item.name, item.failed, text)
         earlier = self._same.get(key)
         if earlier is not None and len(item.text) > 200:
@@ -374,10 +376,7 @@ class Facts:
         return newest is not None and not self.pending and (newest.kind, newest.role) == ("text", "user")
 
     def relevant_identifiers(self, at: int, rounds: int = 4) -> set[str]:
-        """Return identifiers of the first and newest user text and of what the agent wrote in the last rounds.
-
-        Only items before position `at` count.
-        """
+        """Return identifiers of the first and newest user text and of the agent's last rounds, all before `at`."""
         words: set[str] = set()
         users = [u for u in self.users if u < at]
         for position in {*users[:1], *users[-1:]}:

@@ -47,7 +47,8 @@ class FirstSeen:
         self._items, self._acts, self._users = items, acts, users
         self._at = self._lines_at = 0
         self._words: dict[str, int] = {}
-        self._lines: dict[str, int] = {}
+        self._lines: dict[int, int] = {}
+        """Hash of a line → first position: the texts themselves would weigh more than the conversation."""
         self._files: dict[str, int] = {}
         self._recent: tuple[int, int, set[str]] = (-1, 0, set())
         """Newest assistant item, turn before the first round, names: all results of a round share them."""
@@ -75,7 +76,7 @@ class FirstSeen:
                 for line in item.text[:_MAX_INDEXED].split("\n"):
                     key = strip_line_number(line).strip()
                     if len(key) >= MIN_LINE_CHARACTERS:
-                        first(key, at)
+                        first(hash(key), at)
         self._lines_at = max(self._lines_at, until)
 
     def is_new_word(self, word: str, at: int) -> bool:
@@ -84,7 +85,7 @@ class FirstSeen:
 
     def has_line(self, line: str, at: int) -> bool:
         """Return whether a result before position `at` contained the stripped line."""
-        return self._lines.get(line, at) < at
+        return self._lines.get(hash(line), at) < at
 
     def has_file(self, name: str, at: int) -> bool:
         """Return whether a call before position `at` concerned a file with this base name."""

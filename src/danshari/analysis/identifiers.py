@@ -10,7 +10,7 @@ from danshari.core.text import lazy_pattern
 
 _TOKEN = lazy_pattern(r"[A-Za-z_]\w*(?:[.-]\w+)*|\d[\w-]*")
 _QUOTED = lazy_pattern(r"\"([^\"\\\n]{12,120})\"|'([^'\\\n]{12,120})'|`([^`\\\n]{12,120})`")
-_INNER_CAPITAL = lazy_pattern(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
+_EXACT = lazy_pattern(r"[_\d]|[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 
 
 def find_names(text: str, *, quoted: bool = False) -> tuple[str, ...]:
@@ -20,12 +20,17 @@ def find_names(text: str, *, quoted: bool = False) -> tuple[str, ...]:
     12 to 120 characters in quotation marks.
     """
     found: dict[str, None] = {}
+    search = _EXACT.search
     for token in _TOKEN.findall(text):
+        if "." not in token:  # nearly all: the plain case of `is_exact_name`, without the call
+            if len(token) > 3 and (search(token) if token.isascii() and token[0] > "9" else is_exact_name(token)):
+                found[token] = None
+            continue
         parts = token.split(".")
-        if len(parts) > 1 and all(len(part) > 1 for part in parts):
+        if all(len(part) > 1 for part in parts):
             found[token] = None
         found.update(dict.fromkeys(filter(is_exact_name, parts)))
-    for phrase in map("".join, _QUOTED.findall(text)) if quoted else ():
+    for phrase in map("".join, _QUOTED.findall(text)) if quoted and any(mark in text for mark in "\"'`") else ():
         if " " in phrase.strip() and phrase[0].isalnum():
             found[phrase] = None
     return tuple(found)
@@ -39,4 +44,4 @@ def is_exact_name(word: str) -> bool:
     """
     if len(word) < 4 or word.isdecimal():
         return len(word) >= 5
-    return "_" in word or bool(_INNER_CAPITAL.search(word)) or any(c.isdigit() for c in word)
+    return bool(_EXACT.search(word)) or (not word.isascii() and any(c.isdigit() for c in word))

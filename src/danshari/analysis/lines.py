@@ -46,8 +46,33 @@ _WORD_CHARACTER = lazy_pattern(r"[\w.-]")
 IDENTIFIER_PATTERN = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]{3,}")
 LONGEST_LINE = 600
 """Characters; a longer line is never kept whole, so it is never kept."""
+MOST_READ = 1_000_000
+"""Characters of one text that are read line by line; of a longer one only the two ends."""
 _MOST_LINES = 20_000
-"""Beyond this only the two ends are read line by line."""
+"""Beyond this only the two ends are read by the plain rules."""
+
+
+def readable_ends(text: str) -> str:
+    """Return a text, or of one longer than `MOST_READ` the whole lines of its two ends."""
+    if len(text) <= MOST_READ:
+        return text
+    half = MOST_READ // 2
+    first = text.rfind("\n", 0, half) + 1 or half
+    last = text.find("\n", len(text) - half) + 1 or len(text) - half
+    return f"{text[:first]}\n{text[last:]}"
+
+
+def readable_numbers(lines: Sequence[str]) -> Sequence[int]:
+    """Return the 0-based numbers of the lines that are read: all, or those of the two ends, `MOST_READ` in all."""
+    if sum(map(len, lines)) + len(lines) <= MOST_READ:
+        return range(len(lines))
+    first, last = 0, len(lines)
+    for step in (1, -1):
+        left = MOST_READ // 2
+        while first < last and left > 0:
+            left -= len(lines[first if step > 0 else last - 1]) + 1
+            first, last = (first + 1, last) if step > 0 else (first, last - 1)
+    return [*range(first), *range(last, len(lines))]
 
 
 def find_identifiers(text: str) -> set[str]:
@@ -107,11 +132,11 @@ def select_telling_lines(
     shapes: dict[str, int] = {}
     files: set[str] = set()
     last = len(lines)
-    for number in order:
-        line = lines[number]
-        if not line.strip() or len(line) > LONGEST_LINE:
-            continue
-        score = _score_line(line, wanted)
+    read = [number for number in order if len(lines[number]) <= LONGEST_LINE and lines[number].strip()]
+    texts = [lines[number] for number in read]
+    errors, totals = _mark_lines(texts, (*_ERROR_STEMS, "time out"), _ERROR), mark_total_lines(texts)
+    for number, line, error, total in zip(read, texts, errors, totals, strict=True):
+        score = _score_line(line, wanted, 2.5 * error + 2.0 * total)
         if number < head:
             score += 3.0 - number * 0.2
         elif number >= last - tail:
@@ -135,12 +160,8 @@ def _candidate_numbers(count: int) -> Sequence[int]:
     return [*range(half), *range(count - half, count)]
 
 
-def _score_line(line: str, wanted: Collection[str]) -> float:
-    score = 0.0
-    if _ERROR.search(line):
-        score += 2.5
-    if _TOTAL.search(line):
-        score += 2.0
+def _score_line(line: str, wanted: Collection[str], score: float) -> float:
+    """Add to a line's score what its form and its words are worth."""
     if _DEFINITION.match(line):
         score += 1.0
     if wanted:

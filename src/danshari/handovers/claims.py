@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 from danshari.analysis.facts import Facts
 from danshari.analysis.identifiers import find_names
+from danshari.analysis.lines import readable_ends
 from danshari.analysis.markers import Markers, split_sentences
 from danshari.analysis.records import entry_text, is_short_result
 from danshari.core.handover import Point
@@ -73,7 +74,7 @@ def _collect_claims(
 
 def quotable_sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a text outside code blocks that have a quotable length."""
-    for sentence in split_sentences(_FENCE.sub("\n", text)):
+    for sentence in split_sentences(_FENCE.sub("\n", readable_ends(text))):
         plain = not sentence.startswith(("#", "|", "```", "<")) and not sentence.endswith((":", "："))
         if (
             plain

@@ -133,7 +133,8 @@ def draft_document(
     said, gone = standing_claims(facts, places, markers)
     work = collect_work(facts, places, markers, phrases)
     known = wanted.visible + "\n".join(p.text for p in words)
-    attempts = [p for p in work.attempts.values() if p.text not in {t.text for t in work.tests}]
+    tested = {p.text for p in work.tests}
+    attempts = [p for p in work.attempts.values() if p.text not in tested]
     attempts.sort(key=lambda p: not p.label)  # what was solved later gives way first
     fields: dict[str, list[Point]] = {
         "words": words,

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from danshari.analysis.facts import Facts
 from danshari.analysis.identifiers import find_names
+from danshari.analysis.lines import readable_ends
 from danshari.analysis.markers import split_sentences
 from danshari.core.handover import Point
 from danshari.core.items import Item
@@ -49,6 +50,7 @@ _MOST_CLAIMS = 200
 """Outdated claims that are looked for anywhere in a line."""
 _LABEL_CHARACTERS = 18
 """Characters of a group's label line beside the path: turn and recall id."""
+_NO_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalnum())
 _NUMBER_PREFIX = lazy_pattern(r"^\s*\d+(?:→|\t|\| ?|:(?!\d)|-(?!\d)\s?)")
 
 
@@ -116,6 +118,8 @@ def choose_key_lines(
     labels: dict[int, str] = {}
     shown = ShownText(known)
     for line in lines.values():
+        if not line.names:
+            continue
         if gone and facts.items[line.at].role == "assistant" and _states_any(line.text, gone):
             continue
         if line.at not in labels:
@@ -159,19 +163,25 @@ def _group_label(facts: Facts, at: int, known: Container[str], stale: str) -> st
 
 def _make_line(text: str, named: str | None = None) -> _CandidateLine:
     if len(text) > LONGEST_KEY_LINE:  # never kept whole: only its names count
-        return _CandidateLine(
-            text, find_names(text[:_MAX_READ], quoted=True), sum(map(str.isalnum, text[:_MAX_READ])), 0
-        )
+        return _CandidateLine(text, find_names(text[:_MAX_READ], quoted=True), _count_letters(text[:_MAX_READ]), 0)
     found = find_names(text if named is None else named, quoted=True)
-    outer = [n for n in found if not any(n != m and n in m for m in found)]
-    inside = sum(sum(map(str.isalnum, n)) * text.count(n) for n in outer)
-    return _CandidateLine(text, found, sum(map(str.isalnum, text)), inside)
+    outer = found if len(found) < 2 else [n for n in found if not any(n in m and n != m for m in found)]
+    inside = sum(_count_letters(n) * text.count(n) for n in outer)
+    return _CandidateLine(text, found, _count_letters(text), inside)
+
+
+def _count_letters(text: str) -> int:
+    """Return how many letters and digits a text has."""
+    if text.isascii():
+        return len(text.encode().translate(None, _NO_LETTERS))
+    return sum(map(str.isalnum, text))
 
 
 def _collect_lines(facts: Facts, places: Sequence[int]) -> tuple[dict[str, _CandidateLine], dict[str, _NameUse]]:
     """Collect the distinct lines that contain names, and what is known of each name."""
     lines: dict[str, _CandidateLine] = {}
     seen: dict[str, _NameUse] = {}
+    known: dict[str, str] = {}  # one string for all that are equal
     for at in places:
         item = facts.items[at]
         if item.role == "system" or not item.text:
@@ -180,19 +190,22 @@ def _collect_lines(facts: Facts, places: Sequence[int]) -> tuple[dict[str, _Cand
             line = lines.get(text)
             if line is None:
                 line = lines[text] = _make_line(text, named)
+                line.names = tuple(map(known.setdefault, line.names, line.names))
             line.at, line.order = at, order
             for name in line.names:
-                found = seen.setdefault(name, _NameUse())
+                found = seen.get(name)
+                if found is None:
+                    found = seen[name] = _NameUse()
                 found.turn = item.turn
                 if role:
                     found.roles.add(role)
-    return {text: line for text, line in lines.items() if line.names}, seen
+    return lines, seen
 
 
 def _item_lines(facts: Facts, item: Item) -> Iterator[tuple[str, str | None, str]]:
     """Yield an item's lines, the part of each that names something (None: all), and the role of its names."""
     if item.kind != "call":
-        yield from ((line, None, "") for line in _split_lines(item.text))
+        yield from ((line, None, "") for line in _split_lines(readable_ends(item.text)))
         return
     row = facts.tools.find_row(item.name)
     try:
@@ -221,7 +234,7 @@ def _argument_lines(key: str, value: object) -> Iterator[tuple[str, str | None]]
         if key and 0 < len(text) < SHORTEST_KEY_LINE:
             yield f"{key}: {text}", text
         else:
-            yield from ((line, None) for line in _split_lines(text))
+            yield from ((line, None) for line in _split_lines(readable_ends(text)))
 
 
 def _split_lines(text: str) -> Iterator[str]:

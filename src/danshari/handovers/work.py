@@ -35,6 +35,26 @@ class WorkLog:
     tests: list[Point] = field(default_factory=list)
     _counts: dict[str, int] = field(default_factory=dict)
     _failing: dict[str, Point] = field(default_factory=dict)
+    _holders: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Word → the failing commands that hold it."""
+
+    def fail(self, key: str, point: Point) -> None:
+        """Record that the test run `key` fails now."""
+        self._failing[key] = point
+        for word in set(key.split()):
+            self._holders.setdefault(word, {})[key] = None
+
+    def forget(self, key: str) -> None:
+        """Record that the test run `key` does not fail any more."""
+        if self._failing.pop(key, None) is not None:
+            for word in set(key.split()):
+                del self._holders[word][key]
+
+    def covered_by(self, passed: str) -> list[str]:
+        """Return the failing commands that one which passed is as wide as: it has no argument beyond theirs."""
+        words = [w for w in passed.split() if not w.startswith("-")]
+        some = min((self._holders.get(word, {}) for word in words), key=len, default=self._failing)
+        return [key for key in some if set(words) <= set(key.split())]
 
 
 def collect_work(facts: Facts, places: Iterable[int], markers: Markers, phrases: Phrases) -> WorkLog:
@@ -126,20 +146,14 @@ def _record_test_run(
         turn=item.turn,
         source=(item.id,),
     )
-    made._failing.pop(key, None)
+    made.forget(key)
     if good:
-        for failed in [k for k in made._failing if _is_wider_run(key, k)]:
-            del made._failing[failed]
+        for failed in made.covered_by(key):
+            made.forget(failed)
         made.tests = [point]
     else:
-        made._failing[key] = point
+        made.fail(key, point)
         made.tests = []
-
-
-def _is_wider_run(passed: str, failed: str) -> bool:
-    """Return whether a command that passed is as wide as one that failed: it has no argument beyond it."""
-    words = {w for w in passed.split() if not w.startswith("-")}
-    return words <= set(failed.split())
 
 
 def outcome_lines(runner: Runner, text: str, *, good: bool) -> list[str]:

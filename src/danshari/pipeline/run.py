@@ -88,6 +88,7 @@ def run_compaction(
     messages = _restore_source(run, wire, given)
     until += len(messages) - len(given) if until else 0  # in replace mode the caller counts the messages it holds
     track = _follow(run, messages, wire, notes)
+    notes += track.note_unread()
     facts = track.facts
     if not facts.items:
         return build_result(run, payload, [], Decision(), notes, "none")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from danshari import data
 from danshari.analysis.facts import Facts
+from danshari.analysis.lines import MOST_READ
 from danshari.analysis.tiers import tier_of
 from danshari.analysis.tools import ToolTable
 from danshari.archive.base import Entry, make_entry
@@ -40,6 +41,7 @@ class ConversationTrack:
         self.suspect = False
         """Whether some message so far looks like one that the provider may refuse."""
         self._answered: set[int] = set()
+        self._noted = 0
         self._chain = ItemBuilder()
         self._patches = Patches(View((), self.effects))
 
@@ -84,6 +86,15 @@ class ConversationTrack:
                 found = found or strange or items[at - 1].role not in ("assistant", "tool")
                 self._answered.add(-1 if call is None else call)
         return found or len({item.at[0] for item in items[since:]}) < messages
+
+    def note_unread(self) -> list[str]:
+        """Return a note if an item that came since the last call is so long that only its two ends are read."""
+        sizes = [size for item in self.facts.items[self._noted :] if (size := len(item.text)) > MOST_READ]
+        self._noted = len(self.facts.items)
+        if not sizes:
+            return []
+        what = f"{len(sizes)} texts" if len(sizes) > 1 else "a text"
+        return [f"{what} of {sum(sizes):,} characters: beyond {MOST_READ:,} only the two ends are read line by line"]
 
     def surviving_indices(self) -> list[int]:
         """List the indices of the source messages still in the view, empty if the view has a hand-over."""

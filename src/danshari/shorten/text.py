@@ -16,6 +16,7 @@ from danshari.analysis.lines import (
     LONGEST_LINE,
     mark_error_lines,
     mark_total_lines,
+    readable_numbers,
     select_telling_lines,
     text_ends,
 )
@@ -115,6 +116,14 @@ def number_interval(facts: Facts, at: int, policy: Policy) -> int:
 
 def choose_kept_lines(facts: Facts, at: int, lines: Sequence[str], room: int, *, now: int | None = None) -> list[int]:
     """Choose the lines that stay within `room` characters, as ascending 0-based numbers."""
+    read_numbers = readable_numbers(lines)
+    if len(read_numbers) < len(lines):
+        found = _choose_lines(facts, at, [lines[n] for n in read_numbers], room, now)
+        return [read_numbers[n] for n in found]
+    return _choose_lines(facts, at, lines, room, now)
+
+
+def _choose_lines(facts: Facts, at: int, lines: Sequence[str], room: int, now: int | None) -> list[int]:
     if facts.weights is None:
         return select_telling_lines(lines, room, facts.relevant_identifiers(at if now is None else now))
     read = make_line_context(facts, at, lines, now=now)

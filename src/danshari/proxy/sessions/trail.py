@@ -21,7 +21,7 @@ MIN_TELLING_CHARS = 40
 """Characters from which an answer without a call is hardly given twice."""
 MIN_RUN = 2
 """Answers in a row by which a conversation that lost its beginning is known."""
-_RANDOM_ID = lazy_pattern(r"(?=[A-Za-z0-9]*\d)(?=[A-Za-z0-9]*[A-Za-z])[A-Za-z0-9]{9,}\Z")
+_RANDOM_ID = lazy_pattern(r"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*\d)(?=[A-Za-z0-9]*[A-Za-z])[A-Za-z0-9]{9,}\Z")
 """How the ids of calls end that a provider draws at random; others are given again by other runs."""
 _DATE = lazy_pattern(
     r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)?|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}"
