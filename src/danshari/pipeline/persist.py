@@ -6,6 +6,7 @@ An archived session is loaded when a compactor starts and stored after every cal
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +14,11 @@ from danshari.archive.base import SessionStore, entry_from_dict
 from danshari.archive.in_memory import MemoryArchive
 from danshari.core.edits import edit_to_dict
 from danshari.core.session import SessionState, session_from_dict
-from danshari.errors import ArgumentError, SessionError, VersionError
+from danshari.errors import ArchiveError, ArgumentError, SessionError, VersionError
 from danshari.pipeline.commit import archive_all_originals
 from danshari.pipeline.state import Pipeline
 
+_log = logging.getLogger("danshari")
 SAVE_FORMAT = 1
 """Format number of a saved conversation. The session in it has a number of its own, `SESSION_STATE_FORMAT`."""
 
@@ -187,6 +189,14 @@ def store_session(run: Pipeline) -> str:
         note = _rename_session(run, archive)
         archive_all_originals(run)
     return note
+
+
+def store_recall(run: Pipeline) -> None:
+    """Store the session after a recall; a full or read-only disk is logged, because the recall was answered."""
+    try:
+        store_session(run)
+    except ArchiveError as error:
+        _log.warning("a recall was answered, but what it taught could not be stored: %s", error)
 
 
 def _rename_session(run: Pipeline, archive: SessionStore) -> str:
