@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,19 @@ def _reaches(archive: Archive, entry: Entry, within: Filters) -> bool:
         return archive.get(entry.digest, within=within).digest == entry.digest
     except RecallError:
         return False
+
+
+@given(
+    st.one_of(st.binary(max_size=60), st.sampled_from([b"{}", b"[]", b"null", b'{"session": {}}']).map(zlib.compress))
+)
+@settings(max_examples=40, deadline=None)
+def test_a_damaged_session_starts_anew_beside_its_neighbours(body: bytes) -> None:
+    with SqliteArchive(":memory:") as archive:
+        for name in ("hit", "well"):
+            assert archive.save_session(name, 0, "{}", [], 0)
+        archive.run_query(lambda base: base.execute("UPDATE session SET body = ? WHERE id = 'hit'", (body,)))
+        compactor = Compactor(archive=archive, session="hit", mode="replace", format="openai-chat")
+        assert compactor._run.state.name == "hit~2"
+        assert compactor.compact([{"role": "user", "content": "go"}]).messages == [{"role": "user", "content": "go"}]
+        assert archive.session_version("hit~2") == 1
+        assert archive.session_version("hit") == 1  # kept as it is

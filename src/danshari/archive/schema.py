@@ -106,3 +106,11 @@ def compress_original(body: bytes) -> bytes:
 def decompress_original(body: bytes) -> str:
     """Decompress an original to its text."""
     return zlib.decompress(body).decode("utf-8", "surrogatepass")
+
+
+def decompress_state(body: bytes) -> str:
+    """Return a stored state as text; of a damaged one "", which no state is."""
+    try:
+        return decompress_original(body)
+    except (zlib.error, ValueError, TypeError):
+        return ""

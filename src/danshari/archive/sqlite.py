@@ -35,6 +35,7 @@ from danshari.archive.schema import (
     checksum,
     compress_original,
     decompress_original,
+    decompress_state,
     entry_from_row,
     entry_to_row,
     upgrade_statements,
@@ -345,7 +346,7 @@ class SqliteArchive:
             if row is None:
                 return None
             edits = base.execute("SELECT body FROM edit WHERE session = ? ORDER BY number", (session,)).fetchall()
-            return row[0], decompress_original(row[1]), [edit for (edit,) in edits]
+            return row[0], decompress_state(row[1]), [edit for (edit,) in edits]
 
         return self._run_work("read", work)
 
