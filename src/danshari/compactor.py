@@ -312,13 +312,14 @@ class Compactor:
     def recall(self, query: str, *, limit: int = 5, filters: Filters = NO_FILTERS) -> list[Passage]:
         """Find passages of archived originals, by the id that a placeholder shows or by words, path or command.
 
-        An id returns the whole original. Raises RecallError if nothing is found.
+        An id returns the whole original. Words search this session (or project, without a session name) unless
+        `filters` names one. Raises RecallError if nothing is found.
         """
         with self._lock:
             from danshari.pipeline import recall
 
             found = recall.recall(self._run, query, limit=limit, filters=filters)
-            persist.store_session(self._run)
+            persist.store_recall(self._run)
             return found
 
     def recall_tools(self) -> list[dict[str, Any]]:
@@ -337,7 +338,7 @@ class Compactor:
             from danshari.pipeline import recall
 
             said = recall.run_recall_tool(self._run, name, arguments)
-            persist.store_session(self._run)
+            persist.store_recall(self._run)
             return said
 
     def reset_learned(self) -> None:

@@ -89,7 +89,9 @@ class Filters:
         """
         if not self.session and not self.project:
             return True
-        return entry.session == self.session or bool(self.project and entry.project == self.project)
+        return bool(
+            (self.session and entry.session == self.session) or (self.project and entry.project == self.project)
+        )
 
 
 NO_FILTERS = Filters()

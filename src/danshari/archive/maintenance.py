@@ -13,6 +13,7 @@ from danshari.archive.base import Entry, entry_from_dict
 from danshari.archive.index import index_rows
 from danshari.archive.schema import COLUMNS, checksum, decompress_original, entry_from_row
 from danshari.archive.sqlite import SqliteArchive
+from danshari.core.items import canonical_arguments
 from danshari.errors import ArchiveError
 
 EXPIRY_DAYS: Mapping[str, float] = {"transient": 14, "process": 60, "evidence": 180, "conclusion": 730}
@@ -249,10 +250,21 @@ def export_archive(archive: SqliteArchive, *, session: str = "") -> Iterator[str
         last = rows[-1][0]
 
 
+def _refuse_other_text(archive: SqliteArchive, entry: Entry) -> None:
+    """Raise ValueError if the archive holds other originals, and not this one, under the entry's digest."""
+    held = archive.run_query(
+        lambda base: base.execute(f"SELECT body FROM entry {_JOIN_TEXT} WHERE digest = ?", (entry.digest,)).fetchall()
+    )
+    texts = [canonical_arguments(decompress_original(body)) for (body,) in held]
+    if texts and canonical_arguments(entry.text) not in texts:  # calls may differ in spelling
+        raise ValueError(f"the archive holds another text as original {entry.id}")
+
+
 def import_archive(archive: SqliteArchive, lines: Iterable[str]) -> int:
     """Import an export; return the number of originals read.
 
-    Raises ArchiveError at the first line that is not part of an export.
+    Raises ArchiveError at the first line that is not part of an export, or that gives another text to the id of an
+    original held already: an import never changes what an id recalls.
     """
     batch: list[Entry] = []
     count = 0
@@ -263,7 +275,9 @@ def import_archive(archive: SqliteArchive, lines: Iterable[str]) -> int:
                 if value.get("danshari_archive") != EXPORT_FORMAT:
                     raise ValueError(f"format {value.get('danshari_archive')!r}, this danshari reads {EXPORT_FORMAT}")
                 continue
-            batch.append(entry_from_dict(value))
+            entry = entry_from_dict(value)
+            _refuse_other_text(archive, entry)
+            batch.append(entry)
         except (ValueError, TypeError, AttributeError) as error:
             raise ArchiveError(
                 f"line {number} is no line of an export: {error} ({count} originals were read)"

@@ -11,10 +11,11 @@ from typing import Any
 from danshari.archive.base import Entry
 from danshari.core.text import replace_surrogates
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """`PRAGMA user_version` of the file.
 
 2 ties entries to texts by number instead of by checksum. 3 keeps the proxy's notes in a table of their own.
+4 indexes every word of a passage: what was indexed before is indexed anew at the next write or search.
 """
 _FIELDS = tuple(f.name for f in fields(Entry) if f.name != "text")
 COLUMNS = ", ".join(f"entry.{name}" for name in _FIELDS)
@@ -60,6 +61,7 @@ _UPGRADES = {
         ),
         "DELETE FROM session WHERE id LIKE 'proxy-%:recalls' OR id LIKE 'proxy-%:branches'",
     ),
+    3: ("INSERT INTO word(word) VALUES ('delete-all')", "DELETE FROM passage"),
 }
 
 
@@ -104,3 +106,11 @@ def compress_original(body: bytes) -> bytes:
 def decompress_original(body: bytes) -> str:
     """Decompress an original to its text."""
     return zlib.decompress(body).decode("utf-8", "surrogatepass")
+
+
+def decompress_state(body: bytes) -> str:
+    """Return a stored state as text; of a damaged one "", which no state is."""
+    try:
+        return decompress_original(body)
+    except (zlib.error, ValueError, TypeError):
+        return ""

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from danshari.archive.base import NO_FILTERS, Entry, Filters, Passage, not_found_error
+from danshari.archive.forks import close_before_forks
 from danshari.archive.index import (
     PASSAGE_LINES,
     count_unindexed,
@@ -34,6 +35,7 @@ from danshari.archive.schema import (
     checksum,
     compress_original,
     decompress_original,
+    decompress_state,
     entry_from_row,
     entry_to_row,
     upgrade_statements,
@@ -70,6 +72,9 @@ class SqliteArchive:
         """What happened to the file: set aside because it could not be read."""
         self._rarity = WordRarity()
         self._base = self._open()
+        self._released = False
+        """Whether the connection was closed for a fork; the next use opens another."""
+        close_before_forks(self)
 
     # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -154,7 +159,23 @@ class SqliteArchive:
     def close(self) -> None:
         """Close the file."""
         with self._lock:
+            self._released = False
             self._base.close()
+
+    def release_for_fork(self) -> None:
+        """Close the connection before a fork, waiting for running work; SQLite allows no connection to cross one."""
+        self._lock.acquire()
+        with contextlib.suppress(sqlite3.ProgrammingError):  # closed already
+            if self.path is not None and not self._base.in_transaction:
+                self._base.close()
+                self._released = True
+
+    def resume_after_fork(self, *, child: bool) -> None:
+        """Allow use again; a child has a lock of its own."""
+        if child:
+            self._lock = threading.RLock()
+        else:
+            self._lock.release()
 
     def __enter__(self) -> SqliteArchive:
         return self
@@ -165,6 +186,8 @@ class SqliteArchive:
     def _run_work(self, what: str, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """Run `work` under the lock; errors of SQLite become ArchiveError."""
         with self._lock:
+            if self._released:
+                self._base, self._released = self._open(), False
             try:
                 return work(self._base)
             except (sqlite3.Error, zlib.error) as error:
@@ -252,7 +275,7 @@ class SqliteArchive:
         query = f"SELECT {COLUMNS}, text.body FROM entry JOIN text ON text.id = entry.text WHERE "
         values: list[str] = []
         if within.session or within.project:
-            query += "(entry.session = ? OR (entry.project = ? AND entry.project != '')) AND "
+            query += "((entry.session = ? AND entry.session != '') OR (entry.project = ? AND entry.project != '')) AND "
             values = [within.session, within.project]
         rows = base.execute(f"{query}entry.digest = ? ORDER BY entry.id DESC LIMIT 1", (*values, digest)).fetchall()
         if not rows and len(digest) >= 6:
@@ -323,7 +346,7 @@ class SqliteArchive:
             if row is None:
                 return None
             edits = base.execute("SELECT body FROM edit WHERE session = ? ORDER BY number", (session,)).fetchall()
-            return row[0], decompress_original(row[1]), [edit for (edit,) in edits]
+            return row[0], decompress_state(row[1]), [edit for (edit,) in edits]
 
         return self._run_work("read", work)
 

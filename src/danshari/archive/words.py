@@ -18,14 +18,12 @@ _NAME_PART = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 _JOINT = lazy_pattern(r"[.-]")
 _LONGEST_WORD = 64
 """Characters of a word beyond which it is data, not a word (base64, minified code)."""
-_MAX_WORDS = 400
-"""Distinct words of one passage that are indexed."""
 
 
 def index_words(text: str) -> list[str]:
-    """Return the distinct index words of a text in order of first occurrence, at most 400."""
+    """Return the distinct index words of a text in order of first occurrence."""
     distinct = dict.fromkeys(_WORD.findall(text))
-    return list(dict.fromkeys(chain.from_iterable(map(index_forms, distinct))))[:_MAX_WORDS]
+    return list(dict.fromkeys(chain.from_iterable(map(index_forms, distinct))))
 
 
 def head_words(name: str, label: str, path: str) -> list[str]:

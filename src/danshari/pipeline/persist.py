@@ -6,6 +6,7 @@ An archived session is loaded when a compactor starts and stored after every cal
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +14,11 @@ from danshari.archive.base import SessionStore, entry_from_dict
 from danshari.archive.in_memory import MemoryArchive
 from danshari.core.edits import edit_to_dict
 from danshari.core.session import SessionState, session_from_dict
-from danshari.errors import ArgumentError, SessionError, VersionError
+from danshari.errors import ArchiveError, ArgumentError, SessionError, VersionError
 from danshari.pipeline.commit import archive_all_originals
 from danshari.pipeline.state import Pipeline
 
+_log = logging.getLogger("danshari")
 SAVE_FORMAT = 1
 """Format number of a saved conversation. The session in it has a number of its own, `SESSION_STATE_FORMAT`."""
 
@@ -103,7 +105,8 @@ def _to_jsonable(value: Any) -> Any:
 def resume_session(run: Pipeline) -> None:
     """Load the session of this name, if the archive holds one.
 
-    Raises VersionError for a newer format, SessionError if it cannot be read or was stored in another mode.
+    One that cannot be read starts anew under another name, and the log says so. Raises VersionError for a newer
+    format, SessionError if it was stored in another mode.
     """
     archive = run.settings.archive
     if not run.state.name or not isinstance(archive, SessionStore):
@@ -112,17 +115,34 @@ def resume_session(run: Pipeline) -> None:
         raise ArgumentError(
             f"format {run.wire.name!r} cannot store its messages: give it to_json and from_json, or use view mode"
         )
-    found = archive.load_session(run.state.name)
+    try:
+        _take_up(run, archive)
+    except _DamagedError as error:
+        before = run.state.name
+        _rename_session(run, archive)
+        _log.warning("%s; session %r starts anew as %r", error, before, run.state.name)
+
+
+class _DamagedError(SessionError):
+    """What is stored of a session cannot be read."""
+
+
+def _take_up(run: Pipeline, archive: SessionStore) -> None:
+    """Load the stored session of this name; raises _DamagedError, with nothing changed, if it cannot be read."""
+    name, mode = run.state.name, run.settings.mode
+    found = archive.load_session(name)
     if found is None:
         return
     version, _, edits = found
-    mode = run.settings.mode
-    state = _read_state(run.state.name, found)
+    state = _read_state(name, found)
     if state.get("mode", mode) != mode:
-        raise SessionError(
-            f"session {run.state.name!r} was kept in {state['mode']} mode; this compactor has {mode} mode"
-        )
-    unpack_state(run, state)
+        raise SessionError(f"session {name!r} was kept in {state['mode']} mode; this compactor has {mode} mode")
+    try:
+        unpack_state(run, state)
+    except VersionError:
+        raise
+    except SessionError as error:
+        raise _DamagedError(f"session {name!r} cannot be read: {error}") from None
     run.state.stored = (version, len(edits))
 
 
@@ -156,7 +176,7 @@ def _read_state(name: str, found: tuple[int, str, list[str]]) -> dict[str, Any]:
 def _unreadable_session(name: str, error: Exception) -> SessionError:
     if isinstance(error, SessionError):
         return error  # it says so already
-    return SessionError(f"session {name!r} cannot be read: {type(error).__name__}: {error}")
+    return _DamagedError(f"session {name!r} cannot be read: {type(error).__name__}: {error}")
 
 
 def claim_session(run: Pipeline) -> str:
@@ -187,6 +207,14 @@ def store_session(run: Pipeline) -> str:
         note = _rename_session(run, archive)
         archive_all_originals(run)
     return note
+
+
+def store_recall(run: Pipeline) -> None:
+    """Store the session after a recall; a full or read-only disk is logged, because the recall was answered."""
+    try:
+        store_session(run)
+    except ArchiveError as error:
+        _log.warning("a recall was answered, but what it taught could not be stored: %s", error)
 
 
 def _rename_session(run: Pipeline, archive: SessionStore) -> str:

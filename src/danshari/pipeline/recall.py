@@ -31,6 +31,7 @@ def recall(run: Pipeline, query: str, *, limit: int = 5, filters: Filters = NO_F
     """Find passages by id or by words. Raises RecallError if nothing is found."""
     found = [_whole_passage(entry)] if (entry := _find_by_id(run, query)) else []
     if not found:  # no id: a commit hash, a number or a word of six letters a to f may look like one
+        filters = _scoped(run, filters)
         found = run.settings.archive.search(query, limit=limit, filters=filters)
         if not found:
             raise RecallError(
@@ -38,6 +39,14 @@ def recall(run: Pipeline, query: str, *, limit: int = 5, filters: Filters = NO_F
             )
     _count_recall(run, found[0].entry)
     return found
+
+
+def _scoped(run: Pipeline, filters: Filters) -> Filters:
+    """Limit a search that names no session and no project to this session, or to this project if it has no name."""
+    if filters.session or filters.project:
+        return filters
+    name = run.state.name
+    return replace(filters, session=name, project="" if name else run.settings.project)
 
 
 def _describe_filters(filters: Filters) -> str:
@@ -117,7 +126,6 @@ def _answer_search(state: Pipeline, given: Mapping[str, Any]) -> str:
         raise RecallError("recall_search needs a query")
     everywhere = bool(given.get("everywhere")) and bool(state.settings.project)
     filters = Filters(
-        session="" if everywhere else state.state.name,
         project=state.settings.project if everywhere else "",
         path=str(given.get("path") or ""),
         failed=bool(given["failed"]) if given.get("failed") is not None else None,
