@@ -24,6 +24,20 @@ MAX_HANDOVERS = 16
 THRASH_LIMIT = 3
 """Major compactions in a row, each within `THRASH` turns of the last, from which another is no help."""
 
+RATIO_LIMITS = (0.5, 2.5)
+"""How far a report may stand from the estimate, as a factor.
+
+Below, the cached part is missing; above, a server tool's internal calls were added up.
+"""
+UNSEEN_TOKENS = 16_000.0
+"""Tokens (an estimate) that tools and a system prompt we were not given may add to a small view."""
+
+
+def is_plausible(reported: float, estimated: float) -> bool:
+    """Return whether a report of `reported` tokens can be true of one request estimated at `estimated` tokens."""
+    low, high = RATIO_LIMITS
+    return low * estimated <= reported <= max(high * estimated, estimated + UNSEEN_TOKENS)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
@@ -46,8 +60,10 @@ class Calibration:
         """Anchor on a new report of `reported` tokens.
 
         If the estimate changed by more than 400 tokens, the ratio moves half way to (growth reported /
-        growth estimated), which is clamped to 0.5 ... 2.5 first.
+        growth estimated), which is clamped to 0.5 ... 2.5 first. A report that cannot be true changes nothing.
         """
+        if not is_plausible(reported, estimated):
+            return self
         ratio = self.ratio
         grown = estimated - self.estimated
         if self.reported and abs(grown) > 400:
