@@ -51,6 +51,8 @@ class ProviderApi:
     """Bytes of which one stands in every stream event that reports usage, an error or the end."""
     opening_events: ClassVar[tuple[bytes, ...]] = ()
     """Bytes of which one stands in a stream event that only says that an answer has begun."""
+    most_tools: ClassVar[int | None] = 128
+    """Tools of one request that the provider takes at most; None if it names no limit."""
     session_fields: ClassVar[tuple[str, ...]] = ()
     """Fields of a request by which the provider holds the history, so that the request carries only what is new."""
 
@@ -133,6 +135,10 @@ class ProviderApi:
         return [
             {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)} for tool in tools
         ]
+
+    def count_tools(self, tools: Sequence[Any]) -> int:
+        """Return how many tools the provider counts in the `tools` of a request."""
+        return len(tools)
 
     def add_tools(self, values: Mapping[str, Any], tools: Sequence[ToolDefinition]) -> list[Any]:
         """Return the `tools` of a request followed by further ones."""

@@ -98,6 +98,10 @@ class GeminiApi(ProviderApi):
         ]
         return [{"functionDeclarations": made}]
 
+    def count_tools(self, tools: Sequence[Any]) -> int:
+        """Return the number of function declarations, which stand together in one tool."""
+        return sum(len(tool[key]) if (key := _declarations_key(tool)) else 1 for tool in tools)
+
     def add_tools(self, values: Mapping[str, Any], tools: Sequence[ToolDefinition]) -> list[Any]:
         """Return the tools with more declarations in the last that has some: Vertex AI takes one such tool only."""
         given, (made,) = list(values.get("tools") or ()), self.define_tools(tools)
