@@ -70,8 +70,8 @@ def test_a_recall_never_shows_and_the_rest_arrives_whole(drawn: Any) -> None:
     seen = StreamedCalls()
     for event in EventSplitter().feed(shown):
         for part in event_value(event)["choices"][0]["delta"].get("tool_calls") or ():
-            assert isinstance(part["index"], int)
-            seen.add(part)
+            number = seen.add(part)
+            assert (part.get("index") or 0) == number, "every call has an index of its own"
     assert seen.calls == own, "what the client puts together is the model's own calls, each under its own index"
     assert len(turn.hidden) == len(calls) - len(own)
     assert turn.others is bool(own)

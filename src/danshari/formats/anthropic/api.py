@@ -35,6 +35,7 @@ class AnthropicApi(ProviderApi):
     vendor = "anthropic"
     base_url = "https://api.anthropic.com"
     path = "/messages"
+    side_paths = ("/messages/count_tokens",)
     key_variable = "ANTHROPIC_API_KEY"
     url_variables = ("ANTHROPIC",)
     telemetry_name = "anthropic"

@@ -161,24 +161,33 @@ class ChatStreamFilter(BaseStreamFilter):
     def _visible_delta(self, delta: Mapping[str, Any], *, last: bool) -> dict[str, Any]:
         """Collect a delta's tool calls and return the delta without the hidden ones.
 
-        A call is shown once its name can no longer become a recall tool's; with the `last` delta, by the name it has.
+        A call is shown once its name can no longer become a recall tool's: with the next call or the `last` delta at
+        the latest.
         """
         kept = []
         for part in delta.get("tool_calls") or ():
+            begun = len(self._calls.calls)
             number = self._calls.add(part)
-            if number in self._places:
-                kept.append({**part, "index": self._places[number]})
-            elif not may_become_recall(self._calls.name(number)):
-                kept.append(self._show_call(number))
+            if number == begun:
+                kept += self._show_undecided(begun)
+            if number not in self._places and may_become_recall(self._calls.name(number)):
+                continue
+            if number < begun and number not in self._places:
+                kept.append(self._show_call(number))  # it was held back until now
+                continue
+            place = self._places.setdefault(number, len(self._places))
+            kept.append(part if place == (part.get("index") or 0) else {**part, "index": place})
         if last:
-            undecided = (
-                n for n, call in enumerate(self._calls.calls) if n not in self._places and not _is_hidden(call)
-            )
-            kept += [self._show_call(number) for number in undecided]
+            kept += self._show_undecided(len(self._calls.calls))
         rest = {k: v for k, v in delta.items() if k != "tool_calls"}
         if not kept:
             return rest if delta.get("tool_calls") else dict(delta)
         return {**rest, "tool_calls": kept}
+
+    def _show_undecided(self, end: int) -> list[dict[str, Any]]:
+        """Return the calls before number `end` that were held back and are no recalls."""
+        calls = self._calls.calls[:end]
+        return [self._show_call(n) for n, call in enumerate(calls) if n not in self._places and not _is_hidden(call)]
 
     def _show_call(self, number: int) -> dict[str, Any]:
         """Return all that was read of a call so far, under the client's next index."""
