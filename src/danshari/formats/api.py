@@ -41,6 +41,8 @@ class ProviderApi:
     base_url: ClassVar[str] = ""
     path: ClassVar[str] = ""
     """How the paths of requests to a model end."""
+    side_paths: ClassVar[tuple[str, ...]] = ()
+    """How the paths of requests end that send a model's messages for something else, say to count their tokens."""
     key_variable: ClassVar[str] = ""
     """Environment variable from which the command line takes the key of a summarizer."""
     url_variables: ClassVar[tuple[str, ...]] = ()
@@ -51,6 +53,8 @@ class ProviderApi:
     """Bytes of which one stands in every stream event that reports usage, an error or the end."""
     opening_events: ClassVar[tuple[bytes, ...]] = ()
     """Bytes of which one stands in a stream event that only says that an answer has begun."""
+    most_tools: ClassVar[int | None] = 128
+    """Tools of one request that the provider takes at most; None if it names no limit."""
     session_fields: ClassVar[tuple[str, ...]] = ()
     """Fields of a request by which the provider holds the history, so that the request carries only what is new."""
 
@@ -59,6 +63,10 @@ class ProviderApi:
     def matches_path(self, path: str) -> bool:
         """Return whether a POST to this path is a request to a model."""
         return path.rstrip("/").endswith(self.path)
+
+    def is_side_path(self, path: str) -> bool:
+        """Return whether a POST to this path sends the messages of a model's requests and gets no answer of it."""
+        return path.rstrip("/").endswith(self.side_paths)
 
     def claims_request(self, headers: Mapping[str, str], path: str) -> bool:  # noqa: ARG002
         """Return whether a request that is none to a model is meant for this provider, by its headers or path."""
@@ -130,6 +138,10 @@ class ProviderApi:
             {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)} for tool in tools
         ]
 
+    def count_tools(self, tools: Sequence[Any]) -> int:
+        """Return how many tools the provider counts in the `tools` of a request."""
+        return len(tools)
+
     def add_tools(self, values: Mapping[str, Any], tools: Sequence[ToolDefinition]) -> list[Any]:
         """Return the `tools` of a request followed by further ones."""
         return [*(values.get("tools") or ()), *self.define_tools(tools)]
@@ -185,7 +197,9 @@ class ProviderApi:
 
     def summary_url(self, url: str) -> str:
         """Return where a summary is asked for with the credentials of a client's request to `url`."""
-        return url
+        path, mark, query = url.partition("?")
+        side = next((end for end in self.side_paths if path.endswith(end)), "")
+        return path.removesuffix(side) + (self.path if side else "") + mark + query
 
     def flat_body(self, request: Request, model: str) -> dict[str, Any]:
         """Return the body that asks for a summary of plain text."""

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from danshari.core.recall_tools import RECALL_TOOL_NAMES
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenCall:
@@ -122,6 +124,11 @@ class RecallFormat(Protocol):
 
     def merge_hop(self, messages: Sequence[Any], at: int, turn: ResponseParts, results: Sequence[Any]) -> list[Any]:
         """Add hidden calls and results to the client's own calls, which are in the message at index `at`."""
+
+
+def may_become_recall(name: str) -> bool:
+    """Return whether the beginning of a call's name may be that of a recall tool."""
+    return any(tool.startswith(name) for tool in RECALL_TOOL_NAMES)
 
 
 def sum_usage_fields(usages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

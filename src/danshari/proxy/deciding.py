@@ -131,7 +131,8 @@ class RequestDecider:
             request.add_header("tokens-before", result.before)
             request.add_header("tokens-after", result.after)
             request.add_header("edits", len(result.edits))
-            self.recorder.record_decision(outgoing.session, result)
+            if not request.is_side:
+                self.recorder.record_decision(outgoing.session, result)
 
 
 def outgoing_headers(request: ClientRequest, outgoing: OutgoingRequest) -> list[tuple[str, str]]:

@@ -158,7 +158,8 @@ class Relay:
         try:
             recalls = outgoing.session.recalls if outgoing.session is not None else None
             plain = response.headers.get("content-encoding", "identity") == "identity"
-            if recalls is not None and recalls.offered and plain and not outgoing.fault and response.status == 200:
+            answers = plain and not outgoing.fault and not request.is_side and response.status == 200
+            if recalls is not None and recalls.offered and answers:
                 watch = await self._relay_with_recalls(request, target, outgoing, recalls, (response, head))
             else:
                 watch = await self._relay_response(request, response, outgoing, head)
@@ -291,7 +292,7 @@ class Relay:
         headers = response.headers
         watch = UsageWatch(api, headers.get("content-type", ""), headers.get("content-encoding", ""))
         await self.upstream.relay(request, response, watch, head)
-        if outgoing.session is not None:
+        if outgoing.session is not None and not request.is_side:
             self.recorder.record_response(outgoing.session, watch, response.status)
             self.indexer.schedule()
         return watch

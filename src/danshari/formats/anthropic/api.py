@@ -35,9 +35,11 @@ class AnthropicApi(ProviderApi):
     vendor = "anthropic"
     base_url = "https://api.anthropic.com"
     path = "/messages"
+    side_paths = ("/messages/count_tokens",)
     key_variable = "ANTHROPIC_API_KEY"
     url_variables = ("ANTHROPIC",)
     telemetry_name = "anthropic"
+    most_tools = None
     opening_events = (b"message_start", b'"ping"')
     usage_marks = (b"usage", b"error", b"message_stop")
 

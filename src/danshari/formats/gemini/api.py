@@ -14,7 +14,7 @@ from danshari.formats.api import ProviderApi, TokenUsage, join_text_parts, numbe
 from danshari.formats.gemini.parts import find_object
 from danshari.formats.recall import RecallFormat
 
-_PATH = lazy_pattern(r"/models/(?P<model>[^/:]+):(?P<method>generateContent|streamGenerateContent)/?\Z")
+_PATH = lazy_pattern(r"/models/(?P<model>[^/:]+):(?P<method>generateContent|streamGenerateContent|countTokens)/?\Z")
 _STATUSES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -35,6 +35,7 @@ class GeminiApi(ProviderApi):
     vendor = "google"
     base_url = "https://generativelanguage.googleapis.com"
     path = ":generateContent"
+    side_paths = (":countTokens",)
     key_variable = "GEMINI_API_KEY"
     url_variables = ("GOOGLE_GEMINI", "GEMINI", "GOOGLE_VERTEX")
     telemetry_name = "gcp.gemini"
@@ -44,7 +45,8 @@ class GeminiApi(ProviderApi):
 
     def matches_path(self, path: str) -> bool:
         """Return whether a path ends with a model and `generateContent` or `streamGenerateContent`."""
-        return _PATH.search(path) is not None
+        found = _PATH.search(path)
+        return found is not None and found["method"] != "countTokens"
 
     def claims_request(self, headers: Mapping[str, str], path: str) -> bool:
         """Return whether the headers are those of Google's SDKs or the path that of its API: keys may be in the URL."""
@@ -88,6 +90,10 @@ class GeminiApi(ProviderApi):
             {"name": t.name, "description": t.description, "parametersJsonSchema": dict(t.parameters)} for t in tools
         ]
         return [{"functionDeclarations": made}]
+
+    def count_tools(self, tools: Sequence[Any]) -> int:
+        """Return the number of function declarations, which stand together in one tool."""
+        return sum(len(tool[key]) if (key := _declarations_key(tool)) else 1 for tool in tools)
 
     def add_tools(self, values: Mapping[str, Any], tools: Sequence[ToolDefinition]) -> list[Any]:
         """Return the tools with more declarations in the last that has some: Vertex AI takes one such tool only."""
@@ -164,7 +170,8 @@ class GeminiApi(ProviderApi):
         """Return the URL without streaming, which the path asks for."""
         path, _, query = url.partition("?")
         kept = "&".join(part for part in query.split("&") if part and part != "alt=sse")
-        return path.replace(":streamGenerateContent", ":generateContent") + (f"?{kept}" if kept else "")
+        path = path.replace(":streamGenerateContent", self.path).replace(":countTokens", self.path)
+        return path + (f"?{kept}" if kept else "")
 
     def flat_body(self, request: Request, model: str) -> dict[str, Any]:  # noqa: ARG002
         """Return one user content with the text; the model stands in the path."""

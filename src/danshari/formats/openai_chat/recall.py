@@ -6,13 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from danshari.core.recall_tools import RECALL_TOOL_NAMES
+from danshari.formats.openai_chat.deltas import StreamedCalls, merge_delta
 from danshari.formats.recall import (
     BaseStreamFilter,
     HiddenCall,
     ResponseParts,
+    may_become_recall,
     sum_usage_fields,
 )
 from danshari.formats.sse import event_data, event_value, parse_json_or_none, replace_event_data
+
+_NOT_SENT_BACK = ("annotations", "audio", "function_call")
+"""Fields of an answer that OpenAI refuses in a request, or reads otherwise there."""
 
 
 class ChatRecallFormat:
@@ -82,11 +87,7 @@ def _is_hidden(call: Any) -> bool:
 
 
 def _has_content(delta: Mapping[str, Any]) -> bool:
-    return any(delta.get(k) for k in ("content", "tool_calls", "reasoning_content", "refusal"))
-
-
-def _text_or_empty(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    return any(value for name, value in delta.items() if name != "role")
 
 
 def _build_response(message: dict[str, Any], reason: Any = "tool_calls") -> ResponseParts:
@@ -97,8 +98,10 @@ def _build_response(message: dict[str, Any], reason: Any = "tool_calls") -> Resp
         for c in calls
         if _is_hidden(c)
     ]
-    kept = {k: v for k, v in message.items() if k in ("role", "content", "tool_calls", "reasoning_content") and v}
-    kept = {"role": "assistant", "content": None, **kept}
+    kept = {k: v for k, v in message.items() if k not in _NOT_SENT_BACK and v is not None}
+    kept = {"role": "assistant", **kept, "content": message.get("content") or None}
+    if not calls:
+        kept.pop("tool_calls", None)
     ended = reason in ("tool_calls", "function_call", "stop")  # some servers say stop
     return ResponseParts(hidden=hidden, others=len(calls) > len(hidden), messages=[kept], ended=ended)
 
@@ -112,13 +115,15 @@ class ChatStreamFilter(BaseStreamFilter):
         self._reset()
 
     def _reset(self) -> None:
-        self._text = self._reasoning = self._reason = ""
+        self._reason = ""
+        self._message: dict[str, Any] = {}
         self._late = b""
         self._last_delta: dict[str, Any] = {}
         self._usage: dict[str, Any] | None = None
-        self._broken = False
-        self._calls: dict[int, dict[str, Any]] = {}
+        self._broken = self._changed = False
+        self._calls = StreamedCalls()
         self._places: dict[int, int] = {}
+        """Number of a call that the client sees → its index there."""
         self._held = []
 
     def feed(self, event: bytes) -> bytes:
@@ -136,15 +141,14 @@ class ChatStreamFilter(BaseStreamFilter):
             return b""
         self._id = self._id or value.get("id")
         delta = choices[0].get("delta") or {}
-        self._text += _text_or_empty(delta.get("content"))
-        self._reasoning += _text_or_empty(delta.get("reasoning_content"))
-        shown = self._visible_delta(delta)
+        self._message = merge_delta(self._message, {k: v for k, v in delta.items() if k != "tool_calls"})
+        shown = self._visible_delta(delta, last=bool(choices[0].get("finish_reason")))
         if choices[0].get("finish_reason"):
             self._reason = choices[0]["finish_reason"]
             self._held.append((event, value))
             self._late = replace_event_data(event, {**value, "id": self._id, "choices": [
                 {**choices[0], "delta": shown, "finish_reason": None}]}) if _has_content(shown) else b""  # fmt: skip
-            self._last_delta = shown
+            self._last_delta, self._changed = shown, shown != delta
             return b""
         if self._answers and not _has_content(shown):
             return b""
@@ -154,34 +158,51 @@ class ChatStreamFilter(BaseStreamFilter):
             return b""
         return replace_event_data(event, {**value, "id": self._id, "choices": [{**choices[0], "delta": shown}]})
 
-    def _visible_delta(self, delta: Mapping[str, Any]) -> dict[str, Any]:
-        """Collect a delta's tool calls and return the delta without the hidden ones."""
+    def _visible_delta(self, delta: Mapping[str, Any], *, last: bool) -> dict[str, Any]:
+        """Collect a delta's tool calls and return the delta without the hidden ones.
+
+        A call is shown once its name can no longer become a recall tool's: with the next call or the `last` delta at
+        the latest.
+        """
         kept = []
         for part in delta.get("tool_calls") or ():
-            index = int(part.get("index") or 0)
-            call = self._calls.setdefault(index, {"type": "function", "function": {"name": "", "arguments": ""}})
-            call.update({k: v for k, v in part.items() if k in ("id", "type") and v})
-            for name, text in (part.get("function") or {}).items():
-                call["function"][name] = call["function"].get(name, "") + (text or "")
-            if not _is_hidden(call):
-                place = self._places.setdefault(index, len(self._places))
-                kept.append(part if place == index else {**part, "index": place})
-        if "tool_calls" not in delta:
-            return dict(delta)
+            begun = len(self._calls.calls)
+            number = self._calls.add(part)
+            if number == begun:
+                kept += self._show_undecided(begun)
+            if number not in self._places and may_become_recall(self._calls.name(number)):
+                continue
+            if number < begun and number not in self._places:
+                kept.append(self._show_call(number))  # it was held back until now
+                continue
+            place = self._places.setdefault(number, len(self._places))
+            kept.append(part if place == (part.get("index") or 0) else {**part, "index": place})
+        if last:
+            kept += self._show_undecided(len(self._calls.calls))
         rest = {k: v for k, v in delta.items() if k != "tool_calls"}
-        return {**rest, "tool_calls": kept} if kept else rest
+        if not kept:
+            return rest if delta.get("tool_calls") else dict(delta)
+        return {**rest, "tool_calls": kept}
+
+    def _show_undecided(self, end: int) -> list[dict[str, Any]]:
+        """Return the calls before number `end` that were held back and are no recalls."""
+        calls = self._calls.calls[:end]
+        return [self._show_call(n) for n, call in enumerate(calls) if n not in self._places and not _is_hidden(call)]
+
+    def _show_call(self, number: int) -> dict[str, Any]:
+        """Return all that was read of a call so far, under the client's next index."""
+        place = self._places.setdefault(number, len(self._places))
+        return {"index": place, **self._calls.calls[number]}
 
     def end_response(self) -> ResponseParts:
         """Return the response that ended and reset for the next one."""
-        calls = [self._calls[n] for n in sorted(self._calls)]
-        turn = _build_response(
-            {"content": self._text, "tool_calls": calls, "reasoning_content": self._reasoning}, self._reason
-        )
+        turn = _build_response({**self._message, "tool_calls": self._calls.calls}, self._reason)
         turn.ended, turn.late = turn.ended and not self._broken, self._late
         if self._usage is not None:
             self._usages.append(self._usage)
         self._closing_delta = self._last_delta
         self._record_end(turn)
+        self._hid = self._hid or self._changed
         self._reset()
         return turn
 

@@ -19,6 +19,7 @@ class OpenAIResponsesApi(OpenAIApi):
     opening_events = (b"response.created", b"response.queued", b"response.in_progress")
     format = "openai-responses"
     path = "/responses"
+    side_paths = ("/responses/compact", "/responses/input_tokens")
     session_fields = ("previous_response_id", "conversation")
 
     def offers_recall(self, values: Mapping[str, Any], url: str) -> bool:

@@ -31,8 +31,10 @@ class BodyTooLarge(Exception):  # noqa: N818
 
 
 def find_request_format(method: str, path: str) -> Format | None:
-    """Return the format of a request to a model by its path; None for any other request."""
-    return next((w for w in FORMATS.values() if method == "POST" and w.api.matches_path(path)), None)
+    """Return the format of a request with a model's messages by its path; None for any other request."""
+    if method != "POST":
+        return None
+    return next((w for w in FORMATS.values() if w.api.matches_path(path) or w.api.is_side_path(path)), None)
 
 
 class ClientRequest:
@@ -49,6 +51,8 @@ class ClientRequest:
         """By name in lower case; of a header sent twice, the last."""
         self.wire: Format | None = find_request_format(self.method, self.path)
         """The format of a request to a model; None for requests that are passed through unread."""
+        self.is_side = self.wire is not None and self.wire.api.is_side_path(self.path)
+        """Whether its messages are not for the model to answer, but to be counted or compacted by the provider."""
         self.status = 0
         """Status that was answered; 0: nothing yet."""
         self.extra: list[tuple[bytes, bytes]] = []

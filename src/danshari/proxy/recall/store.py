@@ -78,9 +78,10 @@ class SessionRecalls:
     def decide_offer(self, values: Mapping[str, Any], mode: RecallMode, agent: AgentProfile | None, url: str) -> None:
         """Decide at the session's first request whether recall tools are offered.
 
-        Never if the conversation already has assistant messages, if several choices are requested, or if
-        the decision cannot be stored. With mode `auto`, only where the provider's rules allow it and the agent is not
-        known to check its tools. No more once the client has tools of these names itself: calls are then its own.
+        Never if the conversation already has assistant messages, if several choices are requested, if the provider
+        takes no more tools, or if the decision cannot be stored. With mode `auto`, only where the provider's rules
+        allow it and the agent is not known to check its tools. No more once the client has tools of these names
+        itself: calls are then its own.
         """
         own = names_recall_tool(values.get("tools")) or names_recall_tool(values.get("functions"))
         if self.offered is not None:
@@ -92,7 +93,8 @@ class SessionRecalls:
         joined = any(piece.role == "assistant" for m in messages for piece in self._wire.split(m))
         checks = agent is not None and agent.checks_tools
         wanted = mode == "on" or (mode == "auto" and api.offers_recall(values, url) and not checks)
-        self.offered = wanted and not own and not joined and api.choice_count(values) == 1
+        fits = self._have_room(values.get("tools") or ())
+        self.offered = wanted and fits and not own and not joined and api.choice_count(values) == 1
         if self.offered and not self._save():
             self.offered = False
 
@@ -104,8 +106,14 @@ class SessionRecalls:
             self.offered = False
 
     def add_tools(self, values: Mapping[str, Any]) -> list[Any]:
-        """Return the request's tools followed by the recall tools."""
-        return self.api.add_tools(values, RECALL_TOOLS)
+        """Return the request's tools followed by the recall tools; without them if the client has too many by now."""
+        given = list(values.get("tools") or ())
+        return self.api.add_tools(values, RECALL_TOOLS) if self._have_room(given) else given
+
+    def _have_room(self, tools: Sequence[Any]) -> bool:
+        """Return whether the provider takes the recall tools beside a request's own."""
+        most = self.api.most_tools
+        return most is None or self.api.count_tools(tools) + len(RECALL_TOOLS) <= most
 
     def insert_hops(self, messages: list[Any], running: Sequence[RecallHop] = ()) -> list[Any]:
         """Return the client's messages with each stored hop inserted where it happened.
