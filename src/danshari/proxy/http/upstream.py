@@ -46,7 +46,8 @@ class UpstreamTarget:
 
 def default_upstreams() -> dict[str, str]:
     """Return the providers' own addresses by name."""
-    return {wire.api.vendor: wire.api.base_url for wire in FORMATS.values()}
+    others = {vendor.name: vendor.address for vendor in load_vendors().values() if vendor.address}
+    return {**{wire.api.vendor: wire.api.base_url for wire in FORMATS.values()}, **others}
 
 
 def choose_upstream(request: ClientRequest, upstreams: Mapping[str, str]) -> UpstreamTarget:
@@ -63,11 +64,14 @@ def choose_upstream(request: ClientRequest, upstreams: Mapping[str, str]) -> Ups
     if name and name not in known:
         raise ArgumentError(f"there is no upstream {name!r}; known: {', '.join(sorted(known))}")
     name = name or (CATCH_ALL_UPSTREAM if CATCH_ALL_UPSTREAM in known else _find_owner(request, path, known))
-    if name not in upstreams and (found := foreign_mark(load_vendors()[name], request.headers)):
-        raise ArgumentError(
-            f"the {found[0]} is for {found[1].title}, and would go to {known[name]}: nothing was sent. "
-            f"{_how_to_configure(found[1].name, path)}"
-        )
+    if name not in upstreams:
+        vendor = load_vendors()[name]
+        if found := foreign_mark(vendor, request.headers):
+            raise ArgumentError(
+                f"the {found[0]} is for {found[1].title}, and would go to {known[name]}: nothing was sent. "
+                f"{_how_to_configure(found[1].name, path)}"
+            )
+        path = vendor.path_at_address(path)
     shown = urlsplit(known[name]).netloc if name == CATCH_ALL_UPSTREAM else name
     return UpstreamTarget(name=shown, url=join_url(known[name], path) + (f"?{request.query}" if request.query else ""))
 
