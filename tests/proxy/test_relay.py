@@ -145,7 +145,7 @@ def test_what_is_no_request_goes_upstream_as_it_is(pair: Pair, raw: bytes) -> No
 
 def test_http_1_0_and_expect(pair: Pair) -> None:
     place, raw = urlsplit(pair.here), json.dumps(body_of("anthropic", [{"role": "user", "content": "hi"}])).encode()
-    head = b"POST /v1/messages HTTP/%s\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%s\r\n"
+    head = b"POST /v1/messages HTTP/%s\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%s\r\n"
     with socket.create_connection((place.hostname, place.port)) as old:
         old.sendall(head % (b"1.0", len(raw), b"") + raw)
         said = b""
@@ -170,7 +170,7 @@ def test_upstreams_by_header_by_path_and_by_format() -> None:
         assert pair.client.post("/v1/chat/completions", body)[0] == 502
         status, _, said = pair.client.post("/to/nowhere/v1/chat/completions", body)
         assert status == 400
-        assert "known: anthropic, google, mine, openai" in json.loads(said)["error"]["message"]
+        assert "known: anthropic, chatgpt, google, mine, openai" in json.loads(said)["error"]["message"]
 
 
 FIELDS = st.dictionaries(st.sampled_from(["model", "messages", "input", "stream", "tools", "system", "metadata", "thinking",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
@@ -214,7 +215,8 @@ class Relay:
     def _report_decision(self, request: ClientRequest, outgoing: OutgoingRequest) -> None:
         """Report a decision in the response headers, the metrics and the session's totals."""
         if outgoing.untouched:
-            self.metrics.untouched.labels(outgoing.untouched).inc()
+            self.metrics.count_untouched(outgoing.untouched)
+            _log.info("%s", json.dumps({"untouched": outgoing.untouched, "path": request.path}))
             request.add_header("untouched", outgoing.untouched)
             return
         if outgoing.fault:

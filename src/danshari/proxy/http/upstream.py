@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import zlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ AUTOMATIC_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 """What the HTTP client would add by itself."""
 _OWN_HEADERS = {name.encode() for name in (UPSTREAM_HEADER, TOKEN_HEADER, OFF_HEADER, SESSION_HEADER)}
 _DROPPED_HEADERS = CONNECTION_HEADERS | _OWN_HEADERS | {b"host", b"expect"}
+_DOUBLED_VERSION = re.compile(r"\A/v1/v1/")
+"""What a client asks for that adds the version to a base URL which has it already."""
 _log = logging.getLogger("danshari.proxy")
 
 
@@ -56,7 +59,7 @@ def choose_upstream(request: ClientRequest, upstreams: Mapping[str, str]) -> Ups
     Raises ArgumentError for a name that is not known, and for a request that would take a path or a key to the address
     of another vendor than its own.
     """
-    name, path = request.headers.get(UPSTREAM_HEADER, ""), request.path
+    name, path = request.headers.get(UPSTREAM_HEADER, ""), _DOUBLED_VERSION.sub("/v1/", request.path)
     if not name and path.startswith(NAMED_UPSTREAM_PATH):
         name, _, rest = path.removeprefix(NAMED_UPSTREAM_PATH).partition("/")
         path = f"/{rest}"
