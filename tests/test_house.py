@@ -147,7 +147,8 @@ BROAD = {
     "replay/simulate.py",  # a contender's fault is a row of the result
     "compactions.py",
     "peers/worker.py",
-    "proxy/relay.py",  # a client is served whatever happens to us
+    "proxy/relay.py",
+    "proxy/deciding.py",  # a client is served whatever happens to us
     "summarizers/base.py",  # whatever a summarizer raises means that it gave no answer
 }
 """Where anything at all may be caught, and why."""

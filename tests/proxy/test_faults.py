@@ -46,7 +46,7 @@ def test_limits_are_said_in_the_providers_own_shape() -> None:
         assert "danshari" in json.loads(said)["error"]["message"]
         place = urlsplit(pair.here)
         with socket.create_connection((place.hostname, place.port)) as slow:  # a client that never sends its body
-            slow.sendall(b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nabc")
+            slow.sendall(b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\nabc")
             said = b""
             while b"did not arrive" not in said:
                 said += slow.recv(10_000)

@@ -49,6 +49,8 @@ class ProviderApi:
     """`gen_ai.provider.name` in OpenTelemetry's conventions."""
     usage_marks: ClassVar[tuple[bytes, ...]] = (b"usage", b"error", b"[DONE]")
     """Bytes of which one stands in every stream event that reports usage, an error or the end."""
+    opening_events: ClassVar[tuple[bytes, ...]] = ()
+    """Bytes of which one stands in a stream event that only says that an answer has begun."""
     session_fields: ClassVar[tuple[str, ...]] = ()
     """Fields of a request by which the provider holds the history, so that the request carries only what is new."""
 

@@ -14,6 +14,8 @@ class EventSplitter:
 
     def __init__(self) -> None:
         self._held = bytearray()
+        self._seen = 0
+        """Bytes held in which no event ends."""
 
     def __len__(self) -> int:
         """Return the bytes held back."""
@@ -22,20 +24,29 @@ class EventSplitter:
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """Read bytes; yield the events that are complete, each with its blank line."""
         self._held += chunk
-        while (at := find_event_end(self._held)) is not None:
+        while (at := find_event_end(self._held, self._seen)) is not None:
             event = bytes(self._held[: at[1]])
             del self._held[: at[1]]
+            self._seen = 0
             yield event
+        self._seen = max(len(self._held) - 3, 0)  # the longest mark but one byte may stand there already
 
     def remainder(self) -> bytes:
         """Return the bytes after the last complete event."""
         return bytes(self._held)
 
 
-def find_event_end(held: bytearray) -> tuple[int, int] | None:
-    """Find the blank line after the first event; return where it starts and ends, or None."""
-    found = [(at, at + len(mark)) for mark in (b"\n\n", b"\r\n\r\n", b"\r\r") if (at := held.find(mark)) >= 0]
-    return min(found, default=None)
+def find_event_end(held: bytearray, start: int = 0) -> tuple[int, int] | None:
+    """Find the blank line after the first event; return where it starts and ends, or None.
+
+    Nothing is looked for before `start`.
+    """
+    found: tuple[int, int] | None = None
+    for mark in (b"\n\n", b"\r\n\r\n", b"\r\r"):
+        at = held.find(mark, start, len(held) if found is None else found[1])
+        if at >= 0 and (found is None or at < found[0]):
+            found = at, at + len(mark)
+    return found
 
 
 def event_data(event: bytes) -> bytes:

@@ -15,6 +15,7 @@ except ImportError:
     raise MissingExtra("uvicorn", "proxy") from None
 
 from danshari.proxy.app import create_app
+from danshari.proxy.http.server_protocol import WithoutUpgrades
 
 
 class NotifyingServer(uvicorn.Server):
@@ -59,7 +60,8 @@ def create_server(
 ) -> uvicorn.Server:
     """Create the server; `ready` is called once it accepts requests. `quiet` leaves the logs to the caller."""
     config = uvicorn.Config(
-        create_app(settings), log_level="warning", access_log=False, server_header=False, date_header=False,
+        create_app(settings), http=WithoutUpgrades, ws="none", log_level="warning",
+        access_log=False, server_header=False, date_header=False,
         proxy_headers=False, timeout_graceful_shutdown=int(settings.drain_seconds), timeout_keep_alive=75,
         h11_max_incomplete_event_size=65_536, backlog=4096,
         log_config=None if quiet else uvicorn.config.LOGGING_CONFIG,

@@ -38,6 +38,7 @@ class AnthropicApi(ProviderApi):
     key_variable = "ANTHROPIC_API_KEY"
     url_variables = ("ANTHROPIC",)
     telemetry_name = "anthropic"
+    opening_events = (b"message_start", b'"ping"')
     usage_marks = (b"usage", b"error", b"message_stop")
 
     def claims_request(self, headers: Mapping[str, str], path: str) -> bool:  # noqa: ARG002

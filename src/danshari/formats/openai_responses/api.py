@@ -16,6 +16,7 @@ from danshari.formats.recall import RecallFormat
 class OpenAIResponsesApi(OpenAIApi):
     """Requests and responses of the Responses API."""
 
+    opening_events = (b"response.created", b"response.queued", b"response.in_progress")
     format = "openai-responses"
     path = "/responses"
     session_fields = ("previous_response_id", "conversation")

@@ -18,6 +18,10 @@ CONNECTION_HEADERS = frozenset((
 """Headers that concern one connection only (RFC 9110, 7.6.1)."""
 
 
+UPGRADE_HEADER = "x-danshari-upgrade"
+"""Header under which the server tells what other protocol a client offered to speak."""
+
+
 class ClientGone(Exception):  # noqa: N818  (says what happened)
     """The client disconnected."""
 
@@ -65,6 +69,11 @@ class ClientRequest:
     def named_headers(self) -> list[tuple[str, str]]:
         """Every header with its name in lower case, repeated ones too."""
         return [(k.decode("latin-1").lower(), v.decode("latin-1")) for k, v in self.raw_headers]
+
+    @property
+    def wants_websocket(self) -> bool:
+        """Whether the client asks to go on with web sockets."""
+        return "websocket" in (self.headers.get("upgrade") or self.headers.get(UPGRADE_HEADER) or "").lower()
 
     @property
     def has_body(self) -> bool:

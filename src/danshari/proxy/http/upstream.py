@@ -20,7 +20,8 @@ from danshari.data.agents import SESSION_HEADER
 from danshari.data.vendors import foreign_mark, load_vendors
 from danshari.errors import ArgumentError
 from danshari.formats import FORMATS
-from danshari.proxy.http.request import CONNECTION_HEADERS, ClientGone, ClientRequest
+from danshari.formats.sse import EventSplitter, event_data
+from danshari.proxy.http.request import CONNECTION_HEADERS, UPGRADE_HEADER, ClientGone, ClientRequest
 from danshari.proxy.http.usage_watch import READABLE_ENCODINGS, UsageWatch
 from danshari.proxy.observe.metrics import ProxyMetrics
 from danshari.proxy.settings import Settings
@@ -32,10 +33,14 @@ CATCH_ALL_UPSTREAM = "*"
 """Name of the upstream that takes whatever names none."""
 AUTOMATIC_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 """What the HTTP client would add by itself."""
-_OWN_HEADERS = {name.encode() for name in (UPSTREAM_HEADER, TOKEN_HEADER, OFF_HEADER, SESSION_HEADER)}
+_OWN_HEADERS = {name.encode() for name in (UPSTREAM_HEADER, TOKEN_HEADER, OFF_HEADER, SESSION_HEADER, UPGRADE_HEADER)}
 _DROPPED_HEADERS = CONNECTION_HEADERS | _OWN_HEADERS | {b"host", b"expect"}
 _DOUBLED_VERSION = re.compile(r"\A/v1/v1/")
 """What a client asks for that adds the version to a base URL which has it already."""
+OPENING_EVENTS = tuple(mark for wire in FORMATS.values() for mark in wire.api.opening_events)
+"""Marks of the events that only say that an answer has begun."""
+OPENING_SECONDS = 0.5
+"""Seconds that the opening of a stream is held back: a refusal follows it at once."""
 _log = logging.getLogger("danshari.proxy")
 
 
@@ -147,6 +152,25 @@ async def read_beginning(response: aiohttp.ClientResponse, most: int) -> bytes:
         while len(read) < most and (part := await response.content.read(most - len(read))):
             read += part
     return read
+
+
+async def read_stream_opening(response: aiohttp.ClientResponse, most: int) -> tuple[bytes, list[bytes]]:
+    """Read a stream up to its first event that tells more than that an answer has begun, or for `OPENING_SECONDS`.
+
+    Returns the bytes read and the events in them; at most about `most` bytes.
+    """
+    cut, read, events = EventSplitter(), b"", list[bytes]()
+    with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
+        while len(read) < most:
+            async with asyncio.timeout(OPENING_SECONDS if read else None):
+                part = await response.content.readany()
+            if not part:
+                break
+            read += part
+            events += cut.feed(part)
+            if any(event_data(event) and not any(mark in event[:400] for mark in OPENING_EVENTS) for event in events):
+                break
+    return read, [*events, cut.remainder()]
 
 
 def decompress_beginning(body: bytes, encoding: str) -> bytes:

@@ -48,10 +48,13 @@ class RecallLoop:
         self.last: Mapping[str, Any] = {}
         """The usage of the last answer alone."""
 
-    async def run(self, response: aiohttp.ClientResponse) -> UsageWatch:
-        """Relay the first response and those that follow recall hops; return the usage that was read."""
+    async def run(self, response: aiohttp.ClientResponse, head: bytes = b"") -> UsageWatch:
+        """Relay the first response and those that follow recall hops; return the usage that was read.
+
+        `head` are bytes of the first that were already read.
+        """
         streams = response.headers.get("content-type", "").startswith("text/event-stream")
-        return await (self._relay_stream(response) if streams else self._relay_json(response))
+        return await (self._relay_stream(response, head) if streams else self._relay_json(response, head))
 
     async def _next_response(self, turn: ResponseParts | None) -> NextResponse:
         """Run the recalls of a response; return the next response if the client has no call of its own to answer."""
@@ -74,9 +77,9 @@ class RecallLoop:
         for hop in self.hops:
             self._recalls.forget(hop)
 
-    async def _relay_json(self, response: aiohttp.ClientResponse) -> UsageWatch:
+    async def _relay_json(self, response: aiohttp.ClientResponse, head: bytes) -> UsageWatch:
         """Relay a JSON response; its bytes are unchanged unless something was hidden."""
-        format_, earlier, turn, head = self._recalls.format, list[Any](), None, b""
+        format_, earlier, turn = self._recalls.format, list[Any](), None
         while True:
             try:
                 raw = head + await response.read()
@@ -110,7 +113,7 @@ class RecallLoop:
         watch.close()
         return watch
 
-    async def _relay_stream(self, response: aiohttp.ClientResponse) -> UsageWatch:
+    async def _relay_stream(self, response: aiohttp.ClientResponse, head: bytes) -> UsageWatch:
         """Relay an event stream; after an internal error the remaining events pass through unfiltered."""
         shown: Any = self._safely(self._recalls.format.stream_filter, None)
         watch = UsageWatch(self._api, "text/event-stream")
@@ -124,14 +127,14 @@ class RecallLoop:
 
         while True:
             try:
-                shown = await self._relay_events(response, shown, send_to_client)
+                shown = await self._relay_events(response, head, shown, send_to_client)
             finally:
                 response.close()
             if shown is None:
                 break
             held = self._safely(shown.pending_events, b"")
             turn = self._safely(shown.end_response, None)
-            following, head_read = await self._next_response(turn)
+            following, head = await self._next_response(turn)
             if turn is None or following is None:
                 await self._confirm_hops(turn)
                 await send_to_client(held if turn is None else self._safely(shown.closing_events, held))
@@ -140,19 +143,19 @@ class RecallLoop:
             await send_to_client(turn.late)
             response = following
             if response.status != 200 or not response.headers.get("content-type", "").startswith("text/event-stream"):
-                await send_to_client(await self._report_failure(shown, response, head_read))
+                await send_to_client(await self._report_failure(shown, response, head))
                 break
         await self._request.write(b"", more=False)
         return watch
 
     async def _relay_events(
-        self, response: aiohttp.ClientResponse, shown: Any, tell: Callable[[bytes], Awaitable[None]]
+        self, response: aiohttp.ClientResponse, head: bytes, shown: Any, tell: Callable[[bytes], Awaitable[None]]
     ) -> Any:
         """Relay one response's events through the filter; return the filter.
 
         After an internal error the remaining events pass through unfiltered, and None is returned.
         """
-        async for event in _read_events(response):
+        async for event in _read_events(response, head):
             made = None if shown is None else self._safely(partial(shown.feed, event), None)
             if made is None and shown is not None:
                 await tell(self._safely(shown.pending_events, b""))
@@ -176,9 +179,11 @@ def _headers_without_length(response: aiohttp.ClientResponse) -> list[tuple[byte
     return [(k, v) for k, v in response_headers(response) if k != b"content-length"]
 
 
-async def _read_events(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Yield the response's server-sent events one by one."""
+async def _read_events(response: aiohttp.ClientResponse, head: bytes) -> AsyncIterator[bytes]:
+    """Yield the response's server-sent events one by one; `head` was read already."""
     cut = EventSplitter()
+    for event in cut.feed(head):
+        yield event
     async for chunk in response.content.iter_any():
         for event in cut.feed(chunk):
             yield event

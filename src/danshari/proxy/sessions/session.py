@@ -14,6 +14,7 @@ from danshari.compactor import Compactor
 from danshari.data.agents import AgentProfile
 from danshari.formats import Format
 from danshari.proxy.body.body import RequestBody
+from danshari.proxy.http.encoding import CompressedBody
 from danshari.proxy.http.overflow import ContextOverflow
 from danshari.proxy.recall.store import RecallHop, SessionRecalls
 from danshari.proxy.sessions.client_model import ClientModel
@@ -46,6 +47,8 @@ class OutgoingRequest:
     """One request as it will be sent upstream, with its session and the compaction result."""
 
     data: bytes
+    compressed: CompressedBody | None = None
+    """The body as its client sent it, if it had compressed it."""
     model: str = ""
     headers: dict[str, str] = field(default_factory=dict)
     """Headers to set."""
