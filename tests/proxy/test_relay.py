@@ -170,7 +170,7 @@ def test_upstreams_by_header_by_path_and_by_format() -> None:
         assert pair.client.post("/v1/chat/completions", body)[0] == 502
         status, _, said = pair.client.post("/to/nowhere/v1/chat/completions", body)
         assert status == 400
-        assert "known: anthropic, google, mine, openai" in json.loads(said)["error"]["message"]
+        assert "known: anthropic, chatgpt, google, mine, openai" in json.loads(said)["error"]["message"]
 
 
 FIELDS = st.dictionaries(st.sampled_from(["model", "messages", "input", "stream", "tools", "system", "metadata", "thinking",

@@ -50,7 +50,7 @@ def test_wrong_settings_are_said(tmp_path: Path, text: str, said: str) -> None:
 
 def test_every_agent_is_a_row() -> None:
     for agent in load_agent_profiles().values():
-        assert agent.sets or agent.arguments
+        assert agent.sets or agent.arguments or agent.file
         for text in (*agent.sets.values(), *agent.arguments):
             assert text.format(base="http://x", port="1")
 

@@ -27,6 +27,8 @@ def command(url: str, token: str, as_json: bool) -> None:
         )  # fmt: skip
     out.print(shown)
     total = found["total"]
+    for why, count in found.get("untouched", {}).items():
+        out.print(f"{count} requests passed through untouched: {why}", highlight=False)
     out.print(
         f"{len(found['sessions'])} sessions, {total['requests']} requests, policy {found['policy']}, "
         f"{total['rescues']} rescues, {total['recalls']} recalls, ${total['dollars']:.4f}",

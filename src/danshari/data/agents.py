@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from danshari import data
@@ -28,6 +28,14 @@ class AgentProfile:
     checks_tools: bool = False
     """Whether it refuses tools that it did not offer itself, so that no recall tool may be offered."""
     note: str = ""
+    bypasses: tuple[str, ...] = ()
+    """Variables that, if set, lead its requests elsewhere."""
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    """Settings file (`~/…` or in the working folder) → pattern of what in it wins over variables and arguments."""
+    file: str = ""
+    """Where an agent that reads no variable is told its base URL, and how; `{base}` stands for it."""
+    upstream: str = ""
+    """Where its requests go if nothing else is said; empty: to the provider of their format."""
 
     def environment(self, base: str) -> dict[str, str]:
         """Return the variables that point the agent at a proxy of this address."""
@@ -40,7 +48,7 @@ def load_agent_profiles() -> dict[str, AgentProfile]:
     table = tomllib.loads(data.package_text("agents.toml"))
     rows = {}
     for name, row in table["agent"].items():
-        row.update({key: tuple(row[key]) for key in ("arguments", "signs") if key in row})
+        row.update({key: tuple(row[key]) for key in ("arguments", "signs", "bypasses") if key in row})
         rows[name] = AgentProfile(**{"name": name, "command": name, **row})
     return rows
 

@@ -26,6 +26,16 @@ class Vendor:
     """Further headers that only its clients send."""
     keys: tuple[str, ...]
     """Beginnings of its keys."""
+    address: str = ""
+    """Its base URL, where none of our formats has it."""
+    moved: tuple[str, ...] = ()
+    """How paths begin in a request, and how at its address."""
+
+    def path_at_address(self, path: str) -> str:
+        """Return the path of a request at the vendor's own address."""
+        if self.moved and path.startswith(self.moved[0]):
+            return self.moved[1] + path.removeprefix(self.moved[0])
+        return path
 
     def owns_path(self, path: str) -> bool:
         """Return whether a path is one of its API."""
@@ -44,7 +54,7 @@ def load_vendors() -> dict[str, Vendor]:
         name: Vendor(
             name=name, title=row["is"], path=re.compile("|".join(row["paths"])) if row.get("paths") else None,
             headers=frozenset(row.get("headers", ())), marks=frozenset(row.get("marks", ())),
-            keys=tuple(row.get("keys", ())),
+            keys=tuple(row.get("keys", ())), address=row.get("address", ""), moved=tuple(row.get("moved", ())),
         )
         for name, row in _table()["vendor"].items()
     }  # fmt: skip

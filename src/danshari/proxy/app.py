@@ -51,7 +51,9 @@ def create_app(settings: Settings | None = None) -> Starlette:
         return restrict_access(settings, request, HTMLResponse(data.package_text("proxy.html")))
 
     async def status(request: Request) -> Response:
-        return restrict_access(settings, request, JSONResponse(proxy_status(settings, sessions)))
+        return restrict_access(
+            settings, request, JSONResponse(proxy_status(settings, sessions, recorder.metrics.reasons))
+        )
 
     async def metrics(request: Request) -> Response:
         return restrict_access(

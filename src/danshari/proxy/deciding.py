@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
@@ -120,7 +121,8 @@ class RequestDecider:
     def report(self, request: ClientRequest, outgoing: OutgoingRequest) -> None:
         """Report a decision in the response headers, the metrics and the session's totals."""
         if outgoing.untouched:
-            self.metrics.untouched.labels(outgoing.untouched).inc()
+            self.metrics.count_untouched(outgoing.untouched)
+            _log.info("%s", json.dumps({"untouched": outgoing.untouched, "path": request.path}))
             request.add_header("untouched", outgoing.untouched)
             return
         if outgoing.fault:

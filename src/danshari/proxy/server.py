@@ -55,13 +55,16 @@ def base_url_of(taken: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host and host[0] != '[' else host}:{port}"
 
 
-def create_server(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> uvicorn.Server:
-    """Create the server; `ready` is called once it accepts requests."""
+def create_server(
+    settings: Settings, *, ready: Callable[[], None] = lambda: None, quiet: bool = False
+) -> uvicorn.Server:
+    """Create the server; `ready` is called once it accepts requests. `quiet` leaves the logs to the caller."""
     config = uvicorn.Config(
         create_app(settings), http=WithoutUpgrades, ws="none", log_level="warning",
         access_log=False, server_header=False, date_header=False,
         proxy_headers=False, timeout_graceful_shutdown=int(settings.drain_seconds), timeout_keep_alive=75,
         h11_max_incomplete_event_size=65_536, backlog=4096,
+        log_config=None if quiet else uvicorn.config.LOGGING_CONFIG,
     )  # fmt: skip
     return NotifyingServer(config, ready)
 

@@ -45,14 +45,18 @@ def test_requests_of_our_formats_go_home(path: str, headers: dict[str, str], ven
     assert choose(path, headers, {}).startswith(default_upstreams()[vendor])
 
 
+@pytest.mark.parametrize("path", [RESPONSES, "/backend-api/codex/responses"])
+def test_a_login_goes_where_it_was_made(path: str) -> None:
+    headers = {"authorization": "Bearer eyJ", "chatgpt-account-id": "1"}
+    assert choose(path, headers, {}) == "https://chatgpt.com/backend-api/codex/responses"
+
+
 FOREIGN = [
     ("/model/anthropic.claude-sonnet-4-5/invoke-with-response-stream", {"authorization": "AWS4-HMAC-SHA256 Credential=A"}),
     ("/v1/projects/p/locations/us/publishers/anthropic/models/claude:streamRawPredict", {"authorization": "Bearer ya29.1"}),
     ("/v1beta1/projects/p/locations/us/publishers/google/models/gemini:generateContent", {"authorization": "Bearer ya29.1"}),
     ("/openai/deployments/d/chat/completions", {"api-key": "1"}),
     ("/openai/v1/chat/completions", {"authorization": "Bearer gsk_1"}),
-    ("/backend-api/codex/responses", {"authorization": "Bearer eyJ"}),
-    (RESPONSES, {"authorization": "Bearer eyJ", "chatgpt-account-id": "1"}),
     (CHAT, {"authorization": "Bearer ghu_1", "copilot-integration-id": "vscode-chat"}),
     (CHAT, {"authorization": "Bearer sk-ant-1"}),
     (CHAT, {"authorization": "Bearer sk-or-v1-1"}),
@@ -68,7 +72,7 @@ FOREIGN = [
     ("/ml/v1/text/chat", {"authorization": "Bearer 1"}),
     ("/something/else", {"authorization": "Bearer 1"}),
     *((CHAT, {"authorization": "Bearer sk-1", name: "k"}) for v in load_vendors().values() for name in v.headers | v.marks
-      if name != "authorization"),
+      if name not in ("authorization", "chatgpt-account-id")),
 ]  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import zlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ AUTOMATIC_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 """What the HTTP client would add by itself."""
 _OWN_HEADERS = {name.encode() for name in (UPSTREAM_HEADER, TOKEN_HEADER, OFF_HEADER, SESSION_HEADER, UPGRADE_HEADER)}
 _DROPPED_HEADERS = CONNECTION_HEADERS | _OWN_HEADERS | {b"host", b"expect"}
+_DOUBLED_VERSION = re.compile(r"\A/v1/v1/")
+"""What a client asks for that adds the version to a base URL which has it already."""
 OPENING_EVENTS = tuple(mark for wire in FORMATS.values() for mark in wire.api.opening_events)
 """Marks of the events that only say that an answer has begun."""
 OPENING_SECONDS = 0.5
@@ -51,7 +54,8 @@ class UpstreamTarget:
 
 def default_upstreams() -> dict[str, str]:
     """Return the providers' own addresses by name."""
-    return {wire.api.vendor: wire.api.base_url for wire in FORMATS.values()}
+    others = {vendor.name: vendor.address for vendor in load_vendors().values() if vendor.address}
+    return {**{wire.api.vendor: wire.api.base_url for wire in FORMATS.values()}, **others}
 
 
 def choose_upstream(request: ClientRequest, upstreams: Mapping[str, str]) -> UpstreamTarget:
@@ -60,7 +64,7 @@ def choose_upstream(request: ClientRequest, upstreams: Mapping[str, str]) -> Ups
     Raises ArgumentError for a name that is not known, and for a request that would take a path or a key to the address
     of another vendor than its own.
     """
-    name, path = request.headers.get(UPSTREAM_HEADER, ""), request.path
+    name, path = request.headers.get(UPSTREAM_HEADER, ""), _DOUBLED_VERSION.sub("/v1/", request.path)
     if not name and path.startswith(NAMED_UPSTREAM_PATH):
         name, _, rest = path.removeprefix(NAMED_UPSTREAM_PATH).partition("/")
         path = f"/{rest}"
@@ -68,11 +72,14 @@ def choose_upstream(request: ClientRequest, upstreams: Mapping[str, str]) -> Ups
     if name and name not in known:
         raise ArgumentError(f"there is no upstream {name!r}; known: {', '.join(sorted(known))}")
     name = name or (CATCH_ALL_UPSTREAM if CATCH_ALL_UPSTREAM in known else _find_owner(request, path, known))
-    if name not in upstreams and (found := foreign_mark(load_vendors()[name], request.headers)):
-        raise ArgumentError(
-            f"the {found[0]} is for {found[1].title}, and would go to {known[name]}: nothing was sent. "
-            f"{_how_to_configure(found[1].name, path)}"
-        )
+    if name not in upstreams:
+        vendor = load_vendors()[name]
+        if found := foreign_mark(vendor, request.headers):
+            raise ArgumentError(
+                f"the {found[0]} is for {found[1].title}, and would go to {known[name]}: nothing was sent. "
+                f"{_how_to_configure(found[1].name, path)}"
+            )
+        path = vendor.path_at_address(path)
     shown = urlsplit(known[name]).netloc if name == CATCH_ALL_UPSTREAM else name
     return UpstreamTarget(name=shown, url=join_url(known[name], path) + (f"?{request.query}" if request.query else ""))
 

@@ -29,6 +29,8 @@ class ProxyMetrics:
 
         self.requests = counter("requests", "Requests answered", "format", "status")
         self.untouched = counter("untouched", "Requests passed through unread", "why")
+        self.reasons: dict[str, int] = {}
+        """Why requests passed through unread → how many."""
         self.tokens = counter("tokens", "Estimated input tokens", "when")
         self.billed = counter("billed_tokens", "Tokens as providers reported them", "kind")
         self.dollars = counter("dollars", "Dollars by the price table, from reported usage")
@@ -46,6 +48,11 @@ class ProxyMetrics:
             buckets=_SECONDS_BUCKETS,
             registry=registry,
         )
+
+    def count_untouched(self, why: str) -> None:
+        """Count a request that passes through unread."""
+        self.untouched.labels(why).inc()
+        self.reasons[why] = self.reasons.get(why, 0) + 1
 
     def render(self, sessions: SessionRegistry) -> bytes:
         """Return all metrics in the Prometheus text format."""

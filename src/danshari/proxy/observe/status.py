@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -14,14 +15,15 @@ STATUS_FORMAT = 1
 """Format number of the status."""
 
 
-def proxy_status(settings: Settings, sessions: SessionRegistry) -> dict[str, Any]:
-    """Return the state of the proxy as JSON values."""
+def proxy_status(settings: Settings, sessions: SessionRegistry, untouched: Mapping[str, int]) -> dict[str, Any]:
+    """Return the state of the proxy as JSON values; `untouched` are reasons why requests passed through unread."""
     rows = [session_row(session) for session in sessions.all_branches()]
     return {
         "format": STATUS_FORMAT,
         "version": __version__,
         "policy": sessions.policy.name,
         "off": settings.off,
+        "untouched": dict(untouched),
         "sessions": rows,
         "total": {name: sum(row[name] for row in rows) for name in ("requests", "before", "after", "edits", "faults",
                   "rescues", "recalls", "dollars")},
