@@ -146,6 +146,7 @@ BROAD = {
     "pipeline/decide.py",  # a caller's own pass that fails is skipped, with a note
     "replay/simulate.py",  # a contender's fault is a row of the result
     "compactions.py",
+    "conversations/run.py",  # a crash is what is counted
     "peers/worker.py",
     "proxy/relay.py",
     "proxy/deciding.py",  # a client is served whatever happens to us

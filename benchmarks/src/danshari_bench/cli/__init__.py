@@ -17,7 +17,7 @@ from danshari_bench.cli.queries import queries_command
 from danshari_bench.cli.sessions import sessions_command
 from danshari_bench.cli.speed import speed_command
 from danshari_bench.cli.traffic import traffic_command
-from danshari_bench.cli.valid import valid_command
+from danshari_bench.cli.valid import conversations_command, valid_command
 
 
 @click.group()
@@ -29,6 +29,7 @@ for command in (
     sessions_command,
     compactions_command,
     cases_command,
+    conversations_command,
     handover_bench,
     falsify_command,
     kits_group,
