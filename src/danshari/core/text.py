@@ -17,6 +17,11 @@ def is_valid_text(text: str) -> bool:
     return True
 
 
+def cut_at_space(text: str, most: int) -> str:
+    """Return at most `most` characters of a text, cut at a space: half a word would be a name nobody wrote."""
+    return text if len(text) <= most else text[: most + 1].rpartition(" ")[0]
+
+
 def replace_surrogates(text: str) -> str:
     """Return the text with lone surrogates replaced by question marks, so that it can be encoded as UTF-8."""
     return text if is_valid_text(text) else text.encode("utf-8", "replace").decode("utf-8")

@@ -11,7 +11,7 @@ from danshari.analysis.lines import readable_ends
 from danshari.analysis.markers import Markers, split_sentences
 from danshari.analysis.records import entry_text, is_short_result
 from danshari.core.handover import Point
-from danshari.core.text import lazy_pattern, parse_arguments
+from danshari.core.text import cut_at_space, lazy_pattern, parse_arguments
 
 SHORTEST_CLAIM, LONGEST_CLAIM = 16, 320
 """Characters of a sentence worth quoting."""
@@ -192,7 +192,7 @@ def _ends_an_answer(facts: Facts, at: int) -> bool:
 
 def _is_told(text: str) -> bool:
     """Return whether a text is mostly prose: words with few marks between them."""
-    probe = text[:_TOLD_PROBE]
+    probe = cut_at_space(text, _TOLD_PROBE)
     plain = sum(c.isalnum() or c in " ,.!?'\u2019\n" for c in probe)
     return (text.count(" ") >= 4 or any(c > _WIDE for c in probe)) and plain > _PLAIN * len(probe)
 
@@ -204,7 +204,7 @@ def _beginning(text: str, *, nameless: bool) -> str:
     """
     kept: list[str] = []
     room = _TOLD
-    for line in _FENCE.sub("\n", text[:_TOLD_PROBE]).split("\n"):
+    for line in _FENCE.sub("\n", cut_at_space(text, _TOLD_PROBE)).split("\n"):
         bare = line.strip()
         if not bare or bare.startswith(("```", "#", "|")) or bare.endswith((":", "：", "**")):
             continue
@@ -222,4 +222,4 @@ def _describe_call(name: str, arguments: str) -> str:
     """Return a call in short: its name and its values."""
     given = parse_arguments(arguments)
     said = " ".join(f"{k}={v}" for k, v in given.items() if isinstance(v, str | int | float)) or arguments
-    return " ".join(f"{name} {said}".split())[:_TOLD_LABEL]
+    return cut_at_space(" ".join(f"{name} {said}".split()), _TOLD_LABEL)

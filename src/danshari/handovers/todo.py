@@ -24,7 +24,7 @@ from danshari.analysis.records import (
 )
 from danshari.core.handover import Point
 from danshari.core.handover_markdown import Phrases
-from danshari.core.text import lazy_pattern, parse_arguments
+from danshari.core.text import cut_at_space, lazy_pattern, parse_arguments
 
 _STEP = lazy_pattern(r"^\s*(?:\d+[.)]|[-*]|#{1,6})\s+\S")
 _MAX_DESCRIPTION = 160
@@ -113,7 +113,7 @@ class _Plans:
             return
         ident = self._result_id(at) or ident or str(len(self.lists.get(_SINGLE, {})) + 1)
         details = max((v for v in rest.values() if isinstance(v, str) and v != text), key=len, default="")
-        details = " ".join(details.split())[:_MAX_DETAILS] if " " in details.strip() else ""
+        details = cut_at_space(" ".join(details.split()), _MAX_DETAILS) if " " in details.strip() else ""
         whole = f"{text}\n{details}" if details and state_group(state, self.facts) != "done" else text
         self.lists.setdefault(_SINGLE, {})[ident] = PlanEntry(state or "pending", whole, ident)
         self.latest[_SINGLE] = at
@@ -207,12 +207,12 @@ def running_handles(facts: Facts, places: Iterable[int], markers: Markers, phras
         for name in list(alive)[:-_MOST_ALIVE]:
             del alive[name]
     inside = set(places)
-    for at in facts.pending:
+    for at in (*facts.unanswered, *facts.pending):
         if at not in inside:
             continue
-        item = facts.items[at]
+        item, state = facts.items[at], phrases.texts["running" if at in facts.pending else "unanswered"]
         alive[item.call] = Point(
-            text=f"{item.name} · {phrases.texts['running']} · {' '.join(item.text.split())[:_MAX_DESCRIPTION]}",
+            text=f"{item.name} · {state} · {cut_at_space(' '.join(item.text.split()), _MAX_DESCRIPTION)}",
             turn=item.turn, source=(item.id,), key=item.call,
         )  # fmt: skip
     return list(alive.values())
@@ -245,7 +245,7 @@ def _describe_start(facts: Facts, at: int) -> str:
     said = facts.items[call].text if call is not None else facts.items[at].text
     given = parse_arguments(said)
     words = next((str(given[k]) for k in ("description", "command", "cmd", "prompt") if given.get(k)), "")
-    return " ".join((words or entry_text(given) or said).split())[:_MAX_DESCRIPTION]
+    return cut_at_space(" ".join((words or entry_text(given) or said).split()), _MAX_DESCRIPTION)
 
 
 def skill_rules(facts: Facts, places: Iterable[int], markers: Markers) -> list[Point]:

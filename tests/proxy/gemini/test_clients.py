@@ -89,7 +89,8 @@ def test_a_chat_is_one_session_and_long_results_are_shortened_at_first_sight(str
     for pair in make_pair():
         call = Turn(text="I will build it, and then we shall see what fails. ", calls=(
             Call(name="run_build", arguments={"part": "a"}), Call(name="run_build", arguments={"part": "b"})))  # fmt: skip
-        playing(pair, call, Turn(text="Nothing fails. " * 9), call, Turn(text="Nothing at all. " * 9))
+        more = Turn(calls=(Call(name="run_build", arguments={"part": "c"}),))
+        playing(pair, call, Turn(text="Nothing fails. " * 9), more, Turn(text="Nothing at all. " * 9))
         with client_of(pair.here) as client:
             chat = client.chats.create(model=MODEL, config=types.GenerateContentConfig(tools=[run_build]))
             for word in ("Build a.", "Build it again."):
