@@ -238,7 +238,7 @@ class Compactor:
                 wire, _ = resolve_format(self._run, messages)
                 system = messages.get(wire.system_key) if system is None and wire.system_key else system
             while self._late:
-                self._calibrate(self._late.pop(0))
+                self._run.calibrate(self._late.pop(0))
             count_inputs(self._run, tools, system)
             return self._finish(
                 compact_safely(self._run, messages, force=bool(force), full=force == "full", focus=focus, until=until)
@@ -298,16 +298,9 @@ class Compactor:
             self._late.append(reported)
             return
         try:
-            self._calibrate(reported)
+            self._run.calibrate(reported)
         finally:
             self._lock.release()
-
-    def _calibrate(self, reported: float) -> None:
-        """Update the calibration with the input tokens reported for the last view."""
-        state = self._run.state
-        if state.track is not None:
-            calibration = state.session.calibration.observe(reported, state.track.shown + self._run.inputs.floor)
-            state.session = replace(state.session, calibration=calibration)
 
     def recall(self, query: str, *, limit: int = 5, filters: Filters = NO_FILTERS) -> list[Passage]:
         """Find passages of archived originals, by the id that a placeholder shows or by words, path or command.
@@ -321,6 +314,17 @@ class Compactor:
             found = recall.recall(self._run, query, limit=limit, filters=filters)
             persist.store_recall(self._run)
             return found
+
+    def recall_messages(self, id_: str) -> list[Any]:
+        """Return the whole messages that held the item with this recall id, as they came, oldest first.
+
+        They hold what is no text: ids, citations, signatures, fields unknown here. Raises RecallError if no item of
+        this conversation has the id.
+        """
+        with self._lock:
+            from danshari.pipeline import recall
+
+            return recall.recall_whole(self._run, id_)
 
     def recall_tools(self) -> list[dict[str, Any]]:
         """Return the definitions of `recall_search` and `recall_read` in the format of this conversation.
@@ -355,11 +359,7 @@ class Compactor:
         if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int) or tokens <= 0):
             raise ArgumentError(f"tokens = {tokens!r}; must be a positive number of tokens")
         with self._lock:
-            state = self._run.state
-            if state.track is not None:
-                counted, shown = float(tokens or 1.02 * self.model.window), state.track.shown + self._run.inputs.floor
-                calibration = state.session.calibration.observe_refusal(counted, shown)
-                state.session = replace(state.session, calibration=calibration)
+            self._run.calibrate_refusal(tokens)
 
     def undo(self) -> Compaction:
         """Undo the last committed batch of edits and return the new view.

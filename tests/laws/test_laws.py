@@ -231,4 +231,4 @@ def test_an_archive_given_by_the_caller_is_used() -> None:
             {"role": "tool", "tool_call_id": f"c{n}", "content": f"{n} " * 400},
         ]
     result = engine.compact(messages)
-    assert len(own) == len(result.edits) == 4
+    assert len(own) == 2 * len(result.edits) == 8  # texts, and the messages that held them

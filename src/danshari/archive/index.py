@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
 from danshari.archive.base import Entry
+from danshari.archive.messages import MESSAGE_KIND
 from danshari.archive.schema import COLUMNS, checksum, decompress_original, entry_from_row
 from danshari.archive.words import head_words, index_words
 
@@ -32,6 +33,8 @@ def scope_words(session: str, project: str) -> str:
 def index_rows(entry: Entry) -> list[IndexRow]:
     """Return the index rows of an original, one per passage."""
     scope = scope_words(entry.session, entry.project)
+    if entry.kind == MESSAGE_KIND:
+        return [(1, "", "", scope)]  # no word finds it, but its place in the order is taken
     head = " ".join(head_words(entry.name, entry.label, entry.path))
     return [(start, " ".join(index_words(text)), head, scope) for start, text in split_passages(entry.text)]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from danshari.analysis.first_seen import strip_line_number
 from danshari.archive.base import NO_FILTERS, Entry, Filters, Passage, make_entry
+from danshari.archive.messages import read_message, stored_message_digest
 from danshari.archive.words import index_words
 from danshari.core.recall_tools import READ_TOOL, SEARCH_TOOL
 from danshari.core.text import lazy_pattern, parse_arguments
@@ -39,6 +40,25 @@ def recall(run: Pipeline, query: str, *, limit: int = 5, filters: Filters = NO_F
             )
     _count_recall(run, found[0].entry)
     return found
+
+
+def recall_whole(run: Pipeline, id_: str) -> list[Any]:
+    """Return the whole messages that held the item with this recall id, as they came, oldest first.
+
+    Raises RecallError if none of the conversation's items has the id.
+    """
+    track = run.state.track
+    items = [i for i in track.facts.items if i.digest.startswith(id_)] if track is not None and len(id_) >= 6 else []
+    if track is None or not items:
+        raise RecallError(f"no message with {id_!r}: no item of this conversation has that recall id")
+    archive, found = run.settings.archive, dict[int, Any]()
+    for item in items:
+        try:
+            entry = archive.get(stored_message_digest(item.id))
+            found[item.at[0]] = track.format.from_json(read_message(entry, lambda digest: archive.get(digest).text))
+        except (RecallError, ValueError):  # it was never edited, or masked when it was stored: as it stands here
+            found[item.at[0]] = track.messages[item.at[0]]
+    return [found[at] for at in sorted(found)]
 
 
 def _scoped(run: Pipeline, filters: Filters) -> Filters:

@@ -168,6 +168,21 @@ class Pipeline:
         """
         return self.state.session.calibration.tokens(track.shown + self.inputs.floor)
 
+    def calibrate(self, reported: float) -> None:
+        """Update the calibration with the input tokens reported for the last view."""
+        state = self.state
+        if state.track is not None:
+            calibration = state.session.calibration.observe(reported, state.track.shown + self.inputs.floor)
+            state.session = replace(state.session, calibration=calibration)
+
+    def calibrate_refusal(self, counted: int | None) -> None:
+        """Update the calibration after the last view was refused as too long; `counted` are the tokens told, if any."""
+        state = self.state
+        if state.track is not None:
+            least = float(counted or 1.02 * self.settings.model.window)
+            shown = state.track.shown + self.inputs.floor
+            state.session = replace(state.session, calibration=state.session.calibration.observe_refusal(least, shown))
+
     def source_payload(self, payload: Any, track: ConversationTrack) -> Any:
         """Return the full history in the shape of the caller's payload (a list, or a request that holds one).
 

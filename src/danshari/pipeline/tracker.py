@@ -12,8 +12,9 @@ from danshari.analysis.lines import MOST_READ
 from danshari.analysis.tiers import tier_of
 from danshari.analysis.tools import ToolTable
 from danshari.archive.base import Entry, make_entry
+from danshari.archive.messages import message_entries
 from danshari.core.edits import Drop, Edit, Effects, Fold, Mend, Replace, Restore, View, resolve_edits
-from danshari.core.items import ItemBuilder
+from danshari.core.items import Item, ItemBuilder
 from danshari.core.policy import MendMode
 from danshari.core.text import is_valid_text
 from danshari.core.tokens import Estimator
@@ -199,16 +200,22 @@ def edit_positions(track: ConversationTrack, edit: Edit) -> list[int]:
 
 
 def archive_entries(track: ConversationTrack, edits: Sequence[Edit]) -> list[Entry]:
-    """Return archive entries for every item that `edits` replace or remove."""
+    """Return archive entries for every item that `edits` replace or remove, and for the messages that hold them."""
     facts = track.facts
     entries = []
+    touched: dict[int, list[Item]] = {}
     for edit in edits:
         for at in edit_positions(track, edit) if isinstance(edit, Replace | Drop | Fold) else ():
             call, act, item = facts.call_of.get(at), facts.act_at(at), facts.items[at]
+            touched.setdefault(item.at[0], []).append(item)
             made = make_entry(item, facts.items[call].text[:300] if call is not None else "")
             entries.append(replace(
                 made, path=act.path if act else "", start=act.start if act and act.kind == "read" else 0,
                 tier=tier_of(facts, at), phase=facts.phases.phase_at(item.turn), failed=made.failed or (
                     item.kind == "result" and not facts.is_success(item)),
             ))  # fmt: skip
+    for number, items in touched.items() if track.format.can_store else ():  # else nobody could read them back
+        message = track.messages[number]
+        if track.format.is_message(track.format.as_message(message)):
+            entries += message_entries(track.format.to_json(message), items)
     return entries

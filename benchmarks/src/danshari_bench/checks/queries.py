@@ -55,7 +55,9 @@ def search_originals(job: tuple[RecordedSession, str]) -> tuple[int, SearchCount
 
 
 def _all_entries(archive: SqliteArchive) -> list[Entry]:
-    digests = archive.run_query(lambda base: base.execute("SELECT DISTINCT digest FROM entry").fetchall())
+    digests = archive.run_query(
+        lambda base: base.execute("SELECT DISTINCT digest FROM entry WHERE kind != 'message'").fetchall()
+    )
     return [archive.get(digest) for (digest,) in digests]
 
 
