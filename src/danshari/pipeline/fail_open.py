@@ -37,7 +37,7 @@ def compact_safely(
         return Compaction(messages=payload, format=wire.name, policy=run.settings.policy.name, notes=notes)
     before = replace(run.state, source=list(run.state.source), kept=list(run.state.kept))
     try:
-        said = [*notes, *run.new_archive_notes(), *filter(None, [claim_session(run)])]
+        said = [*notes, *run.new_notes(), *filter(None, [claim_session(run)])]
         result = run_compaction(
             run, payload, wire, said, force=force, full=full, sent=sent, focus=focus, until=until or 0
         )

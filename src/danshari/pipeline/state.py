@@ -14,7 +14,7 @@ from danshari.archive.in_memory import MemoryArchive
 from danshari.core.edits import Edit
 from danshari.core.policy import Policy
 from danshari.core.pricing import ModelInfo
-from danshari.core.session import SessionState
+from danshari.core.session import SessionState, is_plausible
 from danshari.errors import ArgumentError
 from danshari.formats import Format, find_format
 from danshari.passes import PASSES, Pass
@@ -131,6 +131,8 @@ class ConversationState:
     """Version of the session in the archive, and edits that are stored there."""
     archive_notes: int = 0
     """Notes of the archive that were passed on."""
+    doubts: list[str] = field(default_factory=list)
+    """Notes about usage reports that were left aside, for the next result."""
     signals: Signals = field(default_factory=Signals)
     """The monitor's last reading."""
     futile_until: int = 0
@@ -172,7 +174,12 @@ class Pipeline:
         """Update the calibration with the input tokens reported for the last view."""
         state = self.state
         if state.track is not None:
-            calibration = state.session.calibration.observe(reported, state.track.shown + self.inputs.floor)
+            shown = state.track.shown + self.inputs.floor
+            if not is_plausible(reported, shown):
+                state.doubts.append(
+                    f"a usage report of {reported:,.0f} tokens was left aside: about {shown:,.0f} were sent"
+                )
+            calibration = state.session.calibration.observe(reported, shown)
             state.session = replace(state.session, calibration=calibration)
 
     def calibrate_refusal(self, counted: int | None) -> None:
@@ -192,11 +199,12 @@ class Pipeline:
             return payload
         return {**payload, track.format.key: track.messages} if isinstance(payload, Mapping) else track.messages
 
-    def new_archive_notes(self) -> list[str]:
-        """Return the archive's warnings not returned before, such as that an unreadable file was moved aside."""
+    def new_notes(self) -> list[str]:
+        """Return warnings not returned before: usage that cannot be true, and the archive's own."""
         notes: list[str] = getattr(self.settings.archive, "notes", [])
+        doubts, self.state.doubts = self.state.doubts, []
         fresh, self.state.archive_notes = notes[self.state.archive_notes :], len(notes)
-        return list(fresh)
+        return [*doubts, *fresh]
 
 
 def check_force(force: Any, until: Any) -> None:
