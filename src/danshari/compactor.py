@@ -291,7 +291,7 @@ class Compactor:
         """
         from danshari.formats.usage import read_usage
 
-        reported = read_usage(usage, self.view_format().api).total
+        reported = read_usage(usage, self.view_format().api).size
         if not reported:
             return
         if not self._lock.acquire(blocking=False):  # a summarizer is at work on this very loop: do not hold it up

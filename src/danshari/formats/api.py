@@ -30,6 +30,13 @@ class TokenUsage(NamedTuple):
     written: float = 0.0
     """Input tokens that were written to the cache at a surcharge."""
     output: float = 0.0
+    context: float = 0.0
+    """Input tokens of the last call of the model alone, where the report adds up several; 0: those are `total`."""
+
+    @property
+    def size(self) -> float:
+        """Input tokens of the context that the model saw last."""
+        return self.context or self.total
 
 
 class ProviderApi:

@@ -25,6 +25,7 @@ _ERROR_TYPES = {
 }
 _WIDE_BETA, _WIDE_WINDOW = "context-1m", 1_000_000
 """A beta by which a request asks for a wider window than its model's row has, and that window in tokens."""
+_BILLED_FIELDS = ("cache_read_input_tokens", "cache_creation_input_tokens", "input_tokens", "output_tokens")
 _USAGE_FIELDS = frozenset(("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"))
 
 
@@ -84,12 +85,19 @@ class AnthropicApi(ProviderApi):
         return AnthropicRecallFormat()
 
     def read_usage(self, usage: Mapping[str, Any]) -> TokenUsage | None:
-        """Read a usage report, in which cached tokens stand beside `input_tokens`."""
+        """Read a usage report, in which cached tokens stand beside `input_tokens`.
+
+        The turns of a server's tools are added up in it; the last of its `iterations` tells the size of the context.
+        What the server's own compaction took is billed and stands in `iterations` only (SDK, `BetaUsage.iterations`).
+        """
         if "prompt_tokens" in usage or "input_tokens_details" in usage or not usage.keys() & _USAGE_FIELDS:
             return None
-        cached, written = number(usage, "cache_read_input_tokens"), number(usage, "cache_creation_input_tokens")
-        total = number(usage, "input_tokens") + cached + written
-        return TokenUsage(total, cached, written, number(usage, "output_tokens"))
+        turns = [turn for turn in usage.get("iterations") or () if isinstance(turn, Mapping)]
+        billed = [usage, *(turn for turn in turns if turn.get("type") == "compaction")]
+        cached, written, fresh, output = (sum(number(part, name) for part in billed) for name in _BILLED_FIELDS)
+        last = next((turn for turn in reversed(turns) if turn.get("type") == "message"), {})
+        context = sum(number(last, name) for name in _BILLED_FIELDS[:3])
+        return TokenUsage(cached + written + fresh, cached, written, output, context)
 
     def response_usage(self, value: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the usage of a message, of `message_start` or of `message_delta`."""

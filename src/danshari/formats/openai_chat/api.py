@@ -85,8 +85,11 @@ class OpenAIChatApi(OpenAIApi):
             return None
         details = usage.get("prompt_tokens_details") or {}
         read, written = number(usage, "cache_read_input_tokens"), number(usage, "cache_creation_input_tokens")
-        cached = read if "cache_read_input_tokens" in usage else number(details, "cached_tokens")
+        own = number(usage, "cached_tokens") or number(usage, "prompt_cache_hit_tokens")  # Kimi, DeepSeek
+        told = number(details, "cached_tokens") or own
+        cached = read if "cache_read_input_tokens" in usage else told
         total = number(usage, "prompt_tokens") + read + written
+        written = written or number(details, "cache_write_tokens")  # these are part of the prompt tokens
         return TokenUsage(total, cached, written, number(usage, "completion_tokens") or number(usage, "output_tokens"))
 
     def read_reply(self, value: Mapping[str, Any]) -> Reply | None:

@@ -43,7 +43,10 @@ class OpenAIResponsesApi(OpenAIApi):
             return None
         details = usage.get("input_tokens_details") or {}
         return TokenUsage(
-            number(usage, "input_tokens"), number(details, "cached_tokens"), 0.0, number(usage, "output_tokens")
+            number(usage, "input_tokens"),
+            number(details, "cached_tokens"),
+            number(details, "cache_write_tokens"),
+            number(usage, "output_tokens"),
         )
 
     def response_usage(self, value: Mapping[str, Any]) -> Mapping[str, Any]:

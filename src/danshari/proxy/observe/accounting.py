@@ -82,7 +82,7 @@ class UsageRecorder:
         read factor x cached + write factor x written + output factor x output. The model's price table
         turns units into dollars.
         """
-        total, cached, written, output = read_usage(usage, session.wire.api)
+        total, cached, written, output, _ = read_usage(usage, session.wire.api)
         parts = dict(zip(BILLED_KINDS, (max(total - cached - written, 0.0), cached, written, output), strict=True))
         prices = session.compactor.model.prices
         units = parts["fresh"] + prices.read * cached + prices.write * written + prices.output * output
@@ -114,7 +114,7 @@ class TraceSpan:
 
     def set_usage(self, usage: Mapping[str, Any], wire: Format) -> None:
         """Set the billed token counts."""
-        total, cached, _, output = read_usage(usage, wire.api)
+        total, cached, _, output, _ = read_usage(usage, wire.api)
         self.set(gen_ai__usage__input_tokens=int(total), gen_ai__usage__cached_tokens=int(cached),
                  gen_ai__usage__output_tokens=int(output) if output else None)  # fmt: skip
 
