@@ -7,9 +7,12 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from danshari.core.recall_tools import READ_TOOL, SEARCH_TOOL
 from danshari.data.vendors import find_credentials
+from danshari.proxy.recall.store import names_recall_tool
 from danshari.testing import Call, Turn
 from tests.support.proxy import Pair, body_of, make_pair, round_by_round, work
 from tests.support.recalls import TOOL
@@ -137,3 +140,20 @@ def test_tools_of_the_clients_own_are_never_taken_for_ours(begun: bool) -> None:
         assert said["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == READ_TOOL
         assert len(pair.upstream.requests) == count + 1
         assert len(pair.upstream.requests[-1].body["tools"]) == 2
+
+
+@given(
+    tools=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.sampled_from(["name", "string", "object"]),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["name", "properties", "parameters", "function"]), inner, max_size=3)
+        ),
+        max_leaves=12,
+    ),
+    own=st.booleans(),
+)
+def test_tools_of_any_shape_are_searched_for_our_names(tools: Any, own: bool) -> None:
+    schema = {"type": "object", "properties": {"name": {"type": "string"}, "value": tools}}
+    listed = [{"name": SEARCH_TOOL if own else "look", "input_schema": schema}, tools]
+    assert names_recall_tool(listed) is own

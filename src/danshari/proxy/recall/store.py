@@ -44,10 +44,21 @@ class RecallHop:
 
 
 def names_recall_tool(tools: Any) -> bool:
-    """Return whether the tools of a request include one that is called as a recall tool, at whatever depth."""
-    if isinstance(tools, Mapping):
-        return tools.get("name") in RECALL_TOOL_NAMES or any(names_recall_tool(value) for value in tools.values())
-    return isinstance(tools, Sequence) and not isinstance(tools, str) and any(map(names_recall_tool, tools))
+    """Return whether the tools of a request include one that is called as a recall tool, at whatever depth.
+
+    Any JSON value may stand there: a schema has properties of any name, one called `name` among them.
+    """
+    waiting = [tools]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            name = value.get("name")
+            if isinstance(name, str) and name in RECALL_TOOL_NAMES:
+                return True
+            waiting += value.values()
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            waiting += value
+    return False
 
 
 def _visible_digest(pieces: Sequence[Piece]) -> str:
