@@ -34,12 +34,18 @@ def lives(process: int) -> bool:
     return True
 
 
+def _hear_interrupts() -> None:
+    """Take Ctrl-C as a terminal's child does, also where the tests themselves run in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_an_interrupted_run_leaves_no_process_behind(tmp_path: Path) -> None:
     script, started = tmp_path / "script.py", tmp_path / "started"
     script.write_text(SCRIPT, "utf-8")
     started.mkdir()
-    with subprocess.Popen([sys.executable, script, started], stderr=subprocess.PIPE) as run:
+    line = [sys.executable, script, started]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, preexec_fn=_hear_interrupts) as run:
         wait_until(lambda: list(started.iterdir()))
         run.send_signal(signal.SIGINT)
         assert b"KeyboardInterrupt" in run.communicate(timeout=PATIENCE)[1]
