@@ -22,6 +22,7 @@ from danshari.core.items import (
     canonical_json,
 )
 from danshari.errors import FormatError
+from danshari.formats.weights import opaque_weight
 
 if TYPE_CHECKING:
     from danshari.formats.api import ProviderApi
@@ -354,7 +355,7 @@ def opaque_piece(value: Any, role: Any, call: str = "", *, fixed: bool = False, 
         text="",
         call=call,
         body=body,
-        weight=len(body) // 4,
+        weight=opaque_weight(value, len(body), image=IMAGE_TOKENS, file=FILE_TOKENS),
         raw=value,
         fixed=fixed,
         program=program,
