@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from danshari import data
-from danshari.core.tokens import TOKEN_FEATURES, count_features, literal_tokens
+from danshari.core.tokens import ITEM_OVERHEAD, TOKEN_FEATURES, count_features, literal_tokens
 
 
 def test_features_are_counted_by_class() -> None:
@@ -29,3 +32,14 @@ def test_the_seeds_estimate() -> None:
     assert literal_tokens("hello world!") == 3
     assert literal_tokens("你好世界！！") == 4
     assert literal_tokens("ab你好") == pytest.approx(2 / 4 + 2 / 1.5)
+
+
+@given(st.binary(min_size=600, max_size=6000), st.sampled_from(data.tokenizer_families()), st.text(max_size=300))
+def test_bytes_written_as_text_count_as_bytes(raw: bytes, family: str, around: str) -> None:
+    estimate = data.load_estimator(family)
+    dense = base64.b64encode(hashlib.sha512(raw).digest() + raw).decode()
+    words = "the ledger keeps its entries " * 40
+    assert estimate.estimate_item("result", f'{{"image": "{dense}"}}') >= 0.7 * len(dense)
+    assert estimate.estimate_item("result", words) == estimate(words) + ITEM_OVERHEAD
+    assert estimate.estimate_item("result", "G" * 4000) == estimate("G" * 4000) + ITEM_OVERHEAD
+    assert estimate.estimate_item("result", around) >= 0

@@ -87,6 +87,18 @@ EMOJI_EXTRA = 1.3
 """Tokens that a character beyond the basic plane costs more than the row says (o200k: 2.0 on average for 24 emoji)."""
 
 
+DENSE_TOKENS = 0.72
+"""Tokens of one character of base64: an estimate, the figure by which the public cases are counted."""
+_DENSE_RUN = 512
+_DENSE = lazy_pattern(r"[A-Za-z0-9+/_-]{512,}+={0,2}")
+
+
+def _is_base64(run: str) -> bool:
+    """Return whether a run is bytes as text: capitals, small letters and digits mixed, as no word or sequence is."""
+    probe = run[:400]
+    return any(map(str.isdigit, probe)) and any(map(str.isupper, probe)) and any(map(str.islower, probe))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimator:
     """Estimate tokens for one tokenizer family.
@@ -113,11 +125,22 @@ class Estimator:
         return total
 
     def estimate_item(self, kind: str, text: str, weight: float = 0.0) -> float:
-        """Return the tokens of one item: its text, `weight` and `ITEM_OVERHEAD`.
+        """Return the tokens of one item: its text, `weight` and `ITEM_OVERHEAD`; long base64 in it by its own measure.
 
         `weight` is the tokens of what the text does not show; a tool call costs `call` tokens more.
         """
-        return self(text) + weight + ITEM_OVERHEAD + (self.call if kind == "call" else 0.0)
+        return self(text) + self._dense_extra(text) + weight + ITEM_OVERHEAD + (self.call if kind == "call" else 0.0)
+
+    def _dense_extra(self, text: str) -> float:
+        """Return the tokens that long runs of base64 cost beyond what the formula gives them."""
+        if len(text) < _DENSE_RUN:
+            return 0.0
+        extra = 0.0
+        for found in _DENSE.finditer(text):
+            run = found[0]
+            if _is_base64(run):
+                extra += max(DENSE_TOKENS * len(run) - self(run), 0.0)
+        return extra
 
     def _nonzero_terms(self) -> tuple[tuple[bytes, float], ...]:
         """Return the (byte pattern, coefficient) pairs whose coefficient is not 0, cached by row."""
