@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -98,7 +99,8 @@ def _requests_between(facts: Facts, span: range, kept: Collection[int]) -> list[
     items, found, before = facts.items, list[int](), -1
     for at in (*sorted(kept), span.stop):
         if before >= 0 and at < len(items) and items[at].bound:
-            found += [user for user in facts.users if before < user < at][-1:]
+            place = bisect.bisect_left(facts.users, at)
+            found += [user for user in facts.users[max(place - 1, 0) : place] if user > before]
         if at < len(items) and items[at].role in ("assistant", "tool"):
             before = at
     return found

@@ -6,6 +6,7 @@ call, protection (pinned texts and protected tools), user words, valid text, nev
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass
 
 from danshari.analysis.facts import Facts
@@ -125,7 +126,8 @@ def find_loop_opening(facts: Facts, first: int, last: int) -> range:
         after += 1
     if after == len(items) or items[after].role != "assistant" or items[after].bound:
         return range(0)
-    asked = max((at for at in facts.users if at < after), default=-1)
+    before = bisect.bisect_left(facts.users, after)
+    asked = facts.users[before - 1] if before else -1
     begin = next((at for at in range(asked + 1, after) if items[at].role == "assistant"), after)
     if not items[begin].bound or begin < first:
         return range(0)
